@@ -1,0 +1,12 @@
+#pragma once
+// The only header that looks at the compiler. Everything else is plain C++20.
+
+#define ACCRETE_VERSION_MAJOR 0
+#define ACCRETE_VERSION_MINOR 1
+#define ACCRETE_VERSION_PATCH 0
+
+#if defined(__CUDACC__)
+#define ACCRETE_HOST_DEVICE __host__ __device__
+#else
+#define ACCRETE_HOST_DEVICE
+#endif
