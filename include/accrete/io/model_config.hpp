@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "accrete/core/view.hpp"
+
+namespace accrete::inline v0::io {
+
+/// What a model file says of the model's shape. Names follow Hugging Face's config.json.
+struct model_config {
+  std::string architecture;  ///< "llama", "qwen3": how tensors are named, not what the code does
+  index_t hidden_size = 0;
+  index_t num_hidden_layers = 0;
+  index_t num_attention_heads = 0;
+  index_t num_key_value_heads = 0;
+  index_t head_dim = 0;  ///< explicit; never derived where the file says otherwise
+  index_t intermediate_size = 0;
+  index_t vocab_size = 0;
+  index_t max_position_embeddings = 0;
+  double rms_norm_eps = 1e-6;
+  double rope_theta = 10000.0;
+  bool tie_word_embeddings = false;
+  bool qk_norm = false;  ///< per-head RMS norm of q and k before the rotation (Qwen3)
+  std::int32_t bos_token_id = -1;  ///< -1: the file names none
+  std::int32_t eos_token_id = -1;
+
+  /// Rows of the fused q|k|v projection.
+  [[nodiscard]] index_t qkv_rows() const { return (num_attention_heads + 2 * num_key_value_heads) * head_dim; }
+  [[nodiscard]] index_t query_rows() const { return num_attention_heads * head_dim; }
+  [[nodiscard]] index_t key_value_rows() const { return num_key_value_heads * head_dim; }
+};
+
+}  // namespace accrete::inline v0::io
