@@ -17,8 +17,8 @@ struct seed {
 /// the standard library has it from C++26 on.
 class random_stream {
  public:
-  /// `purpose` names what is drawn ("init/mlp.down_proj", "order"); `index` tells its instances apart (a layer's
-  /// creation id, an epoch).
+  /// `purpose` names what is drawn ("init/mlp.down_proj", "order"); `index` tells its instances apart (a
+  /// layer's creation id, an epoch).
   constexpr random_stream(seed s, std::string_view purpose, std::uint64_t index = 0)
       : key_{low(s.value) ^ low(hash(purpose)), high(s.value) ^ high(hash(purpose))}, index_(index) {}
 

@@ -16,8 +16,7 @@ struct device {};  ///< memory only an accelerator may touch
 /// A non-owning window on row-major memory. The inner dimensions are contiguous; `stride` is the distance, in
 /// elements, between neighbours along the first one, so a block of columns of a matrix is a view as well.
 /// `Space` is part of the type: a host view handed to a device operation does not compile.
-template <class T, int Rank, class Space = mem::host>
-struct view {
+template <class T, int Rank, class Space = mem::host> struct view {
   static_assert(Rank >= 1, "[accrete] view: Rank must be 1 or more. Use a plain value for a scalar");
   using element_type = T;
   using value_type = std::remove_const_t<T>;
@@ -35,19 +34,13 @@ struct view {
       : data(first), extents(sizes), stride(distance) {}
 
   /// A view of mutable elements reads as a view of constant ones.
-  constexpr operator view<T const, Rank, Space>() const
-    requires(!std::is_const_v<T>)
-  {
+  constexpr operator view<T const, Rank, Space>() const requires(!std::is_const_v<T>) {
     return {data, extents, stride};
   }
 
   [[nodiscard]] constexpr index_t extent(int dimension) const { return extents[std::size_t(dimension)]; }
   [[nodiscard]] constexpr index_t rows() const { return extents[0]; }
-  [[nodiscard]] constexpr index_t columns() const
-    requires(Rank == 2)
-  {
-    return extents[1];
-  }
+  [[nodiscard]] constexpr index_t columns() const requires(Rank == 2) { return extents[1]; }
   [[nodiscard]] constexpr index_t size() const { return extents[0] * inner(extents); }
   [[nodiscard]] constexpr bool empty() const { return size() == 0; }
   [[nodiscard]] constexpr bool contiguous() const { return extents[0] <= 1 || stride == inner(extents); }
@@ -59,9 +52,7 @@ struct view {
     return {data + first * stride, sizes, stride};
   }
   /// A block of columns; it keeps the row distance of the whole.
-  [[nodiscard]] constexpr view column_slice(index_t first, index_t count) const
-    requires(Rank == 2)
-  {
+  [[nodiscard]] constexpr view column_slice(index_t first, index_t count) const requires(Rank == 2) {
     return {data + first, {extents[0], count}, stride};
   }
   /// The elements as one row. Only for contiguous views.
@@ -69,13 +60,11 @@ struct view {
 
   [[nodiscard]] constexpr T* row(index_t i) const { return data + i * stride; }
   [[nodiscard]] constexpr T& operator()(index_t i) const
-    requires(Rank == 1 && std::is_same_v<Space, mem::host>)
-  {
+      requires(Rank == 1 && std::is_same_v<Space, mem::host>) {
     return data[i * stride];
   }
   [[nodiscard]] constexpr T& operator()(index_t i, index_t j) const
-    requires(Rank == 2 && std::is_same_v<Space, mem::host>)
-  {
+      requires(Rank == 2 && std::is_same_v<Space, mem::host>) {
     return data[i * stride + j];
   }
 

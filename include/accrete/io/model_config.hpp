@@ -20,7 +20,7 @@ struct model_config {
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
   bool tie_word_embeddings = false;
-  bool qk_norm = false;  ///< per-head RMS norm of q and k before the rotation (Qwen3)
+  bool qk_norm = false;            ///< per-head RMS norm of q and k before the rotation (Qwen3)
   std::int32_t bos_token_id = -1;  ///< -1: the file names none
   std::int32_t eos_token_id = -1;
 

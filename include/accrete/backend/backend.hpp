@@ -1,0 +1,154 @@
+#pragma once
+#include <concepts>
+#include <cstdint>
+
+#include "accrete/backend/types.hpp"
+#include "accrete/core/view.hpp"
+
+/// The list of operations a backend provides. A backend is a class whose objects are the context of a
+/// computation (threads, stream, scratch); the operations are free functions in its namespace, called
+/// unqualified with the context first, so that the right ones are found without an #ifdef. Matrices are
+/// row-major, weights [out, in] as Hugging Face stores them. T below is the number of tokens of a step
+/// (documents end to end).
+///
+/// Out may alias in only where it says "in place". `store` tells whether an output is replaced or added to;
+/// gradients of parameters (dgain, dw) are always added to.
+namespace accrete::inline v0 {
+
+/// Element types and the memory they live in. `scalar` is what matrices and activations hold, `real` what
+/// statistics, sums and the optimizer hold.
+template <class B>
+concept has_types = requires {
+  typename B::scalar;
+  typename B::real;
+  typename B::space;
+};
+
+/// B's vocabulary, for the requirements below.
+template <has_types B> struct of_backend {
+  using scalar = typename B::scalar;
+  using real = typename B::real;
+  using in1 = view<scalar const, 1, typename B::space>;
+  using in2 = view<scalar const, 2, typename B::space>;
+  using out1 = view<scalar, 1, typename B::space>;
+  using out2 = view<scalar, 2, typename B::space>;
+  using real_in1 = view<real const, 1, typename B::space>;
+  using real_in2 = view<real const, 2, typename B::space>;
+  using real_out1 = view<real, 1, typename B::space>;
+  using real_out2 = view<real, 2, typename B::space>;
+  using ids = view<std::int32_t const, 1, typename B::space>;
+  using offsets = view<index_t const, 1, typename B::space>;  // [documents + 1], the first is 0, the last T
+  using sums = view<double, 1, typename B::space>;
+  using host_in = view<scalar const, 1, mem::host>;
+  using host_out = view<scalar, 1, mem::host>;
+};
+
+/// Moving and filling. `upload` and `download` cross between host memory and the backend's.
+template <class B, class V = of_backend<B>>
+concept has_memory_operations = requires(B const& ctx, typename V::in1 in, typename V::out1 out,
+                                         typename V::host_in host_in, typename V::host_out host_out) {
+  upload(ctx, host_in, out);
+  download(ctx, in, host_out);
+  copy(ctx, in, out);
+  zero(ctx, out);
+};
+
+/// The three products of a linear map y = x W^T:
+///   linear:                 x [T, in], w [out, in] -> y [T, out]
+///   linear_backward_input:  dy [T, out], w [out, in] -> dx [T, in]
+///   linear_backward_weight: dy [T, out], x [T, in] -> dw [out, in]
+template <class B, class V = of_backend<B>>
+concept has_linear = requires(B const& ctx, typename V::in2 in, typename V::out2 out, store how) {
+  linear(ctx, in, in, out, how);
+  linear_backward_input(ctx, in, in, out, how);
+  linear_backward_weight(ctx, in, in, out, how);
+};
+
+/// Whole-tensor arithmetic. add: out = a + b (in place on either). scale: out = c a (in place).
+/// accumulate: out += c a.
+template <class B, class V = of_backend<B>>
+concept has_arithmetic = requires(B const& ctx, typename V::in2 in, typename V::out2 out, double c) {
+  add(ctx, in, in, out);
+  scale(ctx, c, in, out);
+  accumulate(ctx, c, in, out);
+};
+
+/// RMS norm over the last dimension, y = gain * x * rstd, rstd = 1 / sqrt(mean(x^2) + eps) in `real`.
+///   rms_norm:          x [T, D], gain [D] (empty: no gain) -> y [T, D], rstd [T]
+///   add_rms_norm:      sum = a + b, y = norm(sum) in one pass (sum may alias a or b)
+///   rms_norm_backward: dx (store), dgain (added to; ignored where gain is empty)
+///   head_rms_norm:     x [T, H * head_dim], gain [head_dim] shared by the H heads -> y, rstd [T, H]; y may be
+///   x
+template <class B, class V = of_backend<B>>
+concept has_norms = requires(B const& ctx, typename V::in2 in, typename V::in1 gain, typename V::out2 out,
+                             typename V::out1 dgain, typename V::real_out1 rstd, typename V::real_in1 rstd_in,
+                             typename V::real_out2 head_rstd, typename V::real_in2 head_rstd_in, double eps,
+                             store how) {
+  rms_norm(ctx, in, gain, eps, out, rstd);
+  add_rms_norm(ctx, in, in, out, gain, eps, out, rstd);
+  rms_norm_backward(ctx, in, gain, rstd_in, in, out, dgain, how);
+  head_rms_norm(ctx, in, gain, eps, out, head_rstd);
+  head_rms_norm_backward(ctx, in, gain, head_rstd_in, in, out, dgain, how);
+};
+
+/// embed:     table [V, D], ids [T] -> out [T, D]
+/// rotary_table: cosines, sines [positions, head_dim / 2] of position * theta^(-2i / head_dim)
+/// rotary:    half-split pairs (i, i + head_dim / 2) of every head of x [T, H * head_dim], in place
+template <class B, class V = of_backend<B>>
+concept has_positions = requires(B const& ctx, typename V::in2 in, typename V::ids ids, typename V::out2 out,
+                                 typename V::real_out2 table, typename V::real_in2 table_in, double theta,
+                                 rotation way) {
+  embed(ctx, in, ids, out);
+  rotary_table(ctx, theta, table, table);
+  rotary(ctx, out, ids, table_in, table_in, way);
+};
+
+/// Causal attention inside each document; tokens of different documents never meet.
+///   attention: q [T, heads * head_dim], k, v [T, kv_heads * head_dim] -> out [T, heads * head_dim],
+///              log_sum_exp [T, heads] of the scaled scores, for the backward
+///   attention_backward: dout -> dq, dk, dv (all replaced)
+template <class B, class V = of_backend<B>>
+concept has_attention = requires(B const& ctx, typename V::in2 in, typename V::out2 out,
+                                 typename V::real_out2 log_sum_exp, typename V::real_in2 log_sum_exp_in,
+                                 typename V::offsets documents, attention_shape shape) {
+  attention(ctx, in, in, in, documents, shape, out, log_sum_exp);
+  attention_backward(ctx, in, in, in, documents, shape, in, log_sum_exp_in, in, out, out, out);
+};
+
+/// swiglu: gate|up [T, 2 F] -> silu(gate) * up [T, F]; its backward gives dgate|dup (replaced).
+template <class B, class V = of_backend<B>>
+concept has_swiglu = requires(B const& ctx, typename V::in2 in, typename V::out2 out) {
+  swiglu(ctx, in, out);
+  swiglu_backward(ctx, in, in, out);
+};
+
+/// Losses over a slice of n tokens; sums are added to, so slices build a total.
+///   distillation_loss: teacher logits [n, V] (read), student logits [n, V] (replaced by their gradient),
+///                      targets [n]; sums[0] += tau^2 KL, sums[1] += CE. Rows whose target is ignore_target add
+///                      nothing and get a zero gradient.
+///   cross_entropy:     logits [n, V] -> sums[0] += CE
+template <class B, class V = of_backend<B>>
+concept has_losses = requires(B const& ctx, typename V::in2 in, typename V::out2 out, typename V::ids targets,
+                              distillation_weights weights, typename V::sums sums) {
+  distillation_loss(ctx, in, out, targets, weights, sums);
+  cross_entropy(ctx, in, targets, sums);
+};
+
+/// sum_of_squares: in double, and in the same order for a given thread count; not finite if any element isn't.
+/// adamw: parameter, gradient, first and second moment, all [n].
+template <class B, class V = of_backend<B>>
+concept has_optimizer = requires(B const& ctx, typename V::in1 in, typename V::out1 out,
+                                 typename V::real_out1 moment, adamw_step step) {
+  { sum_of_squares(ctx, in) } -> std::same_as<double>;
+  adamw(ctx, out, in, moment, moment, step);
+};
+
+/// Everything a student needs. `B::name()` is what reports call it.
+template <class B>
+concept backend =
+    has_types<B> && has_memory_operations<B> && has_linear<B> && has_arithmetic<B> && has_norms<B> &&
+    has_positions<B> && has_attention<B> && has_swiglu<B> && has_losses<B> && has_optimizer<B> && requires {
+  { B::name() } -> std::convertible_to<char const*>;
+};
+
+}  // namespace accrete::inline v0
