@@ -25,7 +25,8 @@ concept has_types = requires {
 };
 
 /// B's vocabulary, for the requirements below.
-template <has_types B> struct of_backend {
+template <has_types B>
+struct of_backend {
   using scalar = typename B::scalar;
   using real = typename B::real;
   using in1 = view<scalar const, 1, typename B::space>;

@@ -13,7 +13,8 @@ namespace accrete::inline v0::check {
 
 namespace detail {
 
-template <std::size_t N> std::string shape_text(std::array<index_t, N> const& extents) {
+template <std::size_t N>
+std::string shape_text(std::array<index_t, N> const& extents) {
   std::string text = "[";
   for (std::size_t d = 0; d < N; ++d) text += (d == 0 ? "" : ", ") + std::to_string(extents[d]);
   return text + "]";

@@ -16,7 +16,8 @@ struct device {};  ///< memory only an accelerator may touch
 /// A non-owning window on row-major memory. The inner dimensions are contiguous; `stride` is the distance, in
 /// elements, between neighbours along the first one, so a block of columns of a matrix is a view as well.
 /// `Space` is part of the type: a host view handed to a device operation does not compile.
-template <class T, int Rank, class Space = mem::host> struct view {
+template <class T, int Rank, class Space = mem::host>
+struct view {
   static_assert(Rank >= 1, "[accrete] view: Rank must be 1 or more. Use a plain value for a scalar");
   using element_type = T;
   using value_type = std::remove_const_t<T>;

@@ -12,7 +12,8 @@ namespace accrete::inline v0 {
 /// One block of memory that a training step carves its buffers from. It is laid out twice by the same code: a
 /// measuring arena hands out views without memory and only counts, then one of exactly that size hands out the
 /// real ones. What is predicted and what is used cannot differ.
-template <class Space = mem::host> class arena {
+template <class Space = mem::host>
+class arena {
  public:
   static constexpr std::size_t alignment = 64;
 
@@ -22,7 +23,8 @@ template <class Space = mem::host> class arena {
   explicit arena(std::size_t bytes) : block_({index_t(bytes)}), measuring_(false) {}
 
   /// The next `extents` elements of T, aligned to a cache line.
-  template <class T, std::size_t Rank> view<T, int(Rank), Space> take(std::array<index_t, Rank> extents) {
+  template <class T, std::size_t Rank>
+  view<T, int(Rank), Space> take(std::array<index_t, Rank> extents) {
     view<T, int(Rank), Space> v(nullptr, extents);
     std::size_t const bytes = (std::size_t(v.size()) * sizeof(T) + alignment - 1) / alignment * alignment;
     if (!measuring_) {
@@ -35,10 +37,14 @@ template <class Space = mem::host> class arena {
     used_ += bytes;
     return v;
   }
-  template <class T> view<T, 2, Space> matrix(index_t rows, index_t columns) {
+  template <class T>
+  view<T, 2, Space> matrix(index_t rows, index_t columns) {
     return take<T>(std::array{rows, columns});
   }
-  template <class T> view<T, 1, Space> vector(index_t n) { return take<T>(std::array{n}); }
+  template <class T>
+  view<T, 1, Space> vector(index_t n) {
+    return take<T>(std::array{n});
+  }
 
   /// Bytes handed out so far.
   [[nodiscard]] std::size_t used() const { return used_; }

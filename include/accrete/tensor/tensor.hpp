@@ -11,9 +11,11 @@
 namespace accrete::inline v0 {
 
 /// Where owning tensors get their bytes. A backend with memory of its own specializes this for its space.
-template <class Space> struct memory;
+template <class Space>
+struct memory;
 
-template <> struct memory<mem::host> {
+template <>
+struct memory<mem::host> {
   static constexpr std::size_t alignment = 64;  ///< a cache line, and the widest vector register
   /// Zero-filled bytes; throws std::bad_alloc.
   static void* allocate(std::size_t bytes) {
@@ -26,7 +28,8 @@ template <> struct memory<mem::host> {
 
 /// An owning, contiguous, zero-initialized tensor. Moves, never copies by accident; everything that computes
 /// takes a `view`, to which it converts.
-template <class T, int Rank, class Space = mem::host> class tensor {
+template <class T, int Rank, class Space = mem::host>
+class tensor {
   static_assert(std::is_trivially_copyable_v<T>,
                 "[accrete] tensor: the element must be trivially copyable, as device memory holds bytes only");
 
