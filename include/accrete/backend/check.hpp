@@ -98,4 +98,18 @@ inline void heads(char const* operation, attention_shape const& s) {
   }
 }
 
+/// Throws config_error unless the temperature is a number above 0.
+inline void temperature(char const* operation, double tau) {
+  if (!(tau > 0)) {
+    throw config_error(operation, "a temperature of " + std::to_string(tau), "a number above 0");
+  }
+}
+
+/// Throws config_error unless updates are counted from 1: bias correction divides by 1 - beta^step.
+inline void step(char const* operation, adamw_step const& s) {
+  if (s.step < 1) {
+    throw config_error(operation, "step " + std::to_string(s.step), "1 for the first update of a state");
+  }
+}
+
 }  // namespace accrete::inline v0::check
