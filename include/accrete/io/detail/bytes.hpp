@@ -1,0 +1,63 @@
+#pragma once
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace accrete::inline v0::io::detail {
+
+static_assert(std::endian::native == std::endian::little,
+              "[accrete] io: files are little endian and read in place. Use a little-endian machine");
+
+/// Reads a number at any byte address: the tensors of old safetensors files start at odd ones.
+template <class T>
+[[nodiscard]] T load(std::byte const* at) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+/// Nothing where the product passes 2^63 - 1, the largest size the library can hold.
+[[nodiscard]] inline std::optional<std::uint64_t> multiply(std::uint64_t a, std::uint64_t b) {
+  constexpr std::uint64_t most = std::uint64_t((std::numeric_limits<std::int64_t>::max)());
+  if (a > most || b > most || (a != 0 && b > most / a)) return std::nullopt;
+  return a * b;
+}
+
+/// A name out of a file, fit for a one-line message: control characters escaped, long ones cut.
+[[nodiscard]] inline std::string quoted(std::string_view text) {
+  constexpr std::size_t longest = 120;
+  constexpr char const* hex = "0123456789abcdef";
+  std::string out = "'";
+  for (char const c : text.substr(0, longest)) {
+    unsigned const byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
+      out += c;
+    } else {
+      out += "\\x";
+      out += hex[byte >> 4];
+      out += hex[byte & 15];
+    }
+  }
+  if (text.size() > longest) out += "...";
+  return out + "'";
+}
+[[nodiscard]] inline std::string path_text(std::filesystem::path const& path) {
+  std::string const text = path.string();  // never cut: the reader needs all of it to find the file
+  std::string out = "'";
+  for (char const c : text) out += (static_cast<unsigned char>(c) < 0x20 ? '?' : c);
+  return out + "'";
+}
+
+[[nodiscard]] inline std::string bytes_text(std::uint64_t count) {
+  return std::to_string(count) + " bytes";
+}
+
+}  // namespace accrete::inline v0::io::detail

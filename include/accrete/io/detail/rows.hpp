@@ -1,0 +1,57 @@
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "accrete/core/error.hpp"
+#include "accrete/core/view.hpp"
+#include "accrete/io/detail/bytes.hpp"
+#include "accrete/io/half.hpp"
+
+namespace accrete::inline v0::io::detail {
+
+/// Rows [first_row, first_row + out.rows()) of a `rows` x `columns` tensor must exist and fit `out`.
+template <class T>
+void require_rows(std::string const& where, index_t rows, index_t columns, index_t first_row,
+                  view<T, 2> const& out) {
+  if (out.columns() != columns)
+    throw shape_error(where, "room for " + std::to_string(out.columns()) + " columns", std::to_string(columns));
+  if (first_row < 0 || out.rows() < 0 || first_row > rows || out.rows() > rows - first_row)
+    throw shape_error(where, "rows " + std::to_string(first_row) + " to +" + std::to_string(out.rows()),
+                      "rows within its " + std::to_string(rows));
+}
+
+enum class plain_number { f32, f16, bf16 };
+[[nodiscard]] constexpr index_t size_of(plain_number kind) {
+  return kind == plain_number::f32 ? 4 : 2;
+}
+
+/// One row of unscaled numbers; `from` may be at any byte.
+template <class T>
+void widen(plain_number kind, std::byte const* from, T* to, index_t count) {
+  switch (kind) {
+    case plain_number::f32:
+      for (index_t i = 0; i < count; ++i) to[i] = T(load<float>(from + 4 * i));
+      break;
+    case plain_number::f16:
+      for (index_t i = 0; i < count; ++i) to[i] = T(half_to_float(load<std::uint16_t>(from + 2 * i)));
+      break;
+    case plain_number::bf16:
+      for (index_t i = 0; i < count; ++i) to[i] = T(bfloat16_to_float(load<std::uint16_t>(from + 2 * i)));
+      break;
+  }
+}
+
+/// A weight that is not finite is a damaged file, and would only show steps later as a NaN loss.
+template <class T>
+void require_finite(std::string const& where, index_t first_row, view<T, 2> const& values) {
+  for (index_t r = 0; r < values.rows(); ++r) {
+    T sum = 0;  // stays 0 unless a value is infinite or not a number; unlike a flag, it vectorizes
+    for (index_t c = 0; c < values.columns(); ++c) sum += values(r, c) * T(0);
+    if (!(sum == T(0)))
+      throw io_error(where, "a value in row " + std::to_string(first_row + r) + " that is not finite",
+                     "finite weights", "the file is damaged; fetch it again");
+  }
+}
+
+}  // namespace accrete::inline v0::io::detail
