@@ -1,0 +1,114 @@
+#pragma once
+#include <cmath>
+#include <concepts>
+#include <string>
+#include <type_traits>
+
+#include "accrete/core/view.hpp"
+#include "accrete/placement/boundary.hpp"
+#include "accrete/wiring/layer_equation.hpp"
+#include "accrete/wiring/text.hpp"
+
+namespace accrete::inline v0 {
+namespace placement {
+
+/// Which of q, k, v are RMS-normalized per head before the rotation.
+enum class head_norm { none, qk, qkv };
+
+/// What a weight is, for init rules.
+enum class weight_role { query, key, value, attention_output, gate, up, down };
+
+namespace detail {
+template <class T>
+inline constexpr bool is_ends = false;
+template <class Entry, class Readout>
+inline constexpr bool is_ends<ends<Entry, Readout>> = true;
+}  // namespace detail
+
+template <class P>
+concept has_wiring = requires {
+  P::wiring;
+  requires wiring::expression<std::remove_cvref_t<decltype(P::wiring)>>;
+};
+template <class P>
+concept has_boundary = requires {
+  P::boundary;
+  requires detail::is_ends<std::remove_cvref_t<decltype(P::boundary)>>;
+};
+template <class P>
+concept has_name = requires {
+  { P::name } -> std::convertible_to<char const*>;
+};
+
+}  // namespace placement
+
+/// Where normalization sits: a struct with two static constants (see docs/policies.md#norm_placement).
+///   wiring    the residual equation, of a sublayer (`f`) or of a layer (`attn`, `mlp`)
+///   boundary  the ends of the stack
+/// and, where the method has them, `name`, `head_norms`, `init_std(role, fan_in, fan_out, site)`, `norm_names`.
+template <class P>
+concept norm_placement = placement::has_wiring<P> && placement::has_boundary<P>;
+
+/// One readable sentence for each thing that can be missing, on every compiler.
+template <class P>
+struct check_norm_placement {
+  static_assert(
+      placement::has_wiring<P>,
+      "[accrete] norm_placement: P needs 'static constexpr auto wiring = <equation>', such as x + f(norm(x)). "
+      "See docs/policies.md#norm_placement");
+  static_assert(
+      placement::has_boundary<P>,
+      "[accrete] norm_placement: P needs 'static constexpr auto boundary', one of placement::boundary::{none, "
+      "final_norm, entry_norm, both} or make_ends(entry, readout). See docs/policies.md#norm_placement");
+};
+
+namespace placement {
+
+/// The equation of a layer under P.
+template <norm_placement P>
+using layer_of = decltype(wiring::layer_equation(P::wiring));
+template <norm_placement P>
+inline constexpr int num_streams = wiring::equation_traits<layer_of<P>>::num_streams;
+
+/// The name reports use; a policy without one is called by its equation.
+template <norm_placement P>
+std::string name_of() {
+  if constexpr (has_name<P>) {
+    return P::name;
+  } else {
+    return wiring::equation_text(layer_of<P>{});
+  }
+}
+
+/// Standard deviation of a weight's init. The study's students draw everything at 0.02.
+template <norm_placement P>
+double init_std(weight_role role, index_t fan_in, index_t fan_out, wiring::site where) {
+  if constexpr (requires { P::init_std(role, fan_in, fan_out, where); }) {
+    return P::init_std(role, fan_in, fan_out, where);
+  } else {
+    return 0.02;
+  }
+}
+
+template <norm_placement P>
+constexpr head_norm head_norms_of() {
+  if constexpr (requires { P::head_norms; }) {
+    return P::head_norms;
+  } else {
+    return head_norm::none;
+  }
+}
+
+/// Hugging Face's name of a layer's norm number `gain` of `num_gains`, without ".weight".
+template <norm_placement P>
+std::string norm_name(int gain, int num_gains) {
+  if constexpr (requires { P::norm_names; }) {
+    return P::norm_names[std::size_t(gain)];
+  } else {
+    int const half = (num_gains + 1) / 2;  // an equation in f serves attention first, then the MLP
+    return gain < half ? "attn_norm_" + std::to_string(gain) : "mlp_norm_" + std::to_string(gain - half);
+  }
+}
+
+}  // namespace placement
+}  // namespace accrete::inline v0

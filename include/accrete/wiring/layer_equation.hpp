@@ -1,0 +1,92 @@
+#pragma once
+#include <type_traits>
+#include <utility>
+
+#include "accrete/wiring/expression.hpp"
+#include "accrete/wiring/memory_plan.hpp"
+#include "accrete/wiring/program.hpp"
+
+namespace accrete::inline v0::wiring {
+namespace detail {
+
+// The expression with `f` read as Sublayer and the input streams replaced by `in`.
+template <class Sublayer, class E, class... In>
+constexpr auto bind(E, list<In...> in) {
+  if constexpr (E::code == op::input) {
+    return element<E::index>(in);
+  } else {
+    return []<class... O>(list<O...>, list<In...> streams_in) {
+      if constexpr (E::code == op::apply) {
+        using chosen = std::conditional_t<std::is_same_v<typename E::sublayer, any_sublayer>, Sublayer,
+                                          typename E::sublayer>;
+        return sublayer_word<chosen>{}(bind<Sublayer>(O{}, streams_in)...);
+      } else {
+        return E::over(bind<Sublayer>(O{}, streams_in)...);
+      }
+    }(typename E::operands{}, in);
+  }
+}
+template <class Sublayer, class... Out, class... In>
+constexpr auto bind_all(list<Out...>, list<In...> in) {
+  return list<decltype(bind<Sublayer>(Out{}, in))...>{};
+}
+template <class... Out>
+constexpr outputs<Out...> outputs_of(list<Out...>) {
+  return {};
+}
+
+}  // namespace detail
+
+/// From what a placement wrote to the equation of a whole layer: an equation in `f` is applied to attention,
+/// then to the MLP on its result; one that names `attn` and `mlp` is a layer already.
+template <class E>
+constexpr auto layer_equation(E) {
+  using P = program<E>;
+  if constexpr (P::template num_calls<any_sublayer> == 0) {
+    return typename P::root{};
+  } else {
+    using root = typename P::root;
+    constexpr auto inputs = []<int... I>(std::integer_sequence<int, I...>) {
+      return list<stream<I>...>{};
+    }
+    (std::make_integer_sequence<int, P::num_outputs>{});
+    constexpr auto first = detail::bind_all<attention>(typename root::operands{}, inputs);
+    return detail::outputs_of(detail::bind_all<feed_forward>(typename root::operands{}, first));
+  }
+}
+template <class When, class A, class B>
+constexpr auto layer_equation(choice<When, A, B>) {
+  return choice<When, decltype(layer_equation(A{})), decltype(layer_equation(B{}))>{};
+}
+
+/// Calls `use(program)` with the program of the layer at `where`: the only one, or the one `by_depth` picks.
+template <class E, class Use>
+constexpr decltype(auto) with_program(E, site, Use&& use) {
+  return use(program<E>{});
+}
+template <class When, class A, class B, class Use>
+constexpr decltype(auto) with_program(choice<When, A, B>, site where, Use&& use) {
+  return When::at(where) ? use(program<A>{}) : use(program<B>{});
+}
+
+/// Facts that hold for every layer of a stack, whichever program a layer gets.
+template <class E>
+struct equation_traits {
+  static constexpr int num_streams = program<E>::num_outputs;
+  static constexpr int num_scratch = wiring::num_scratch<program<E>>;
+  static constexpr bool one_program = true;
+};
+template <class When, class A, class B>
+struct equation_traits<choice<When, A, B>> {
+  static constexpr int num_streams = program<A>::num_outputs;
+  static_assert(
+      num_streams == program<B>::num_outputs,
+      "[accrete] norm_placement: by_depth chooses between equations with different numbers of streams. "
+      "Give both the same streams(...)");
+  static constexpr int num_scratch = wiring::num_scratch<program<A>> > wiring::num_scratch<program<B>>
+                                         ? wiring::num_scratch<program<A>>
+                                         : wiring::num_scratch<program<B>>;
+  static constexpr bool one_program = false;
+};
+
+}  // namespace accrete::inline v0::wiring

@@ -1,0 +1,166 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <type_traits>
+
+#include "accrete/wiring/expression.hpp"
+#include "accrete/wiring/values.hpp"
+
+namespace accrete::inline v0::wiring {
+
+/// One yes or no for each value of a program.
+template <int Size>
+struct flags {
+  std::array<bool, std::size_t(Size)> set{};
+  constexpr bool& operator[](int i) { return set[std::size_t(i)]; }
+  constexpr bool operator[](int i) const { return set[std::size_t(i)]; }
+};
+
+/// What a backward needs of the forward.
+template <int Size>
+struct requirements {
+  flags<Size> gradient{};  ///< the gradient passes here
+  flags<Size> keep{};      ///< memory from forward to backward
+  flags<Size> rebuild{};   ///< made again in the backward from kept values and the layer's inputs
+  flags<Size> run{};       ///< computed in the forward
+};
+
+/// An equation as data: unique values in evaluation order, read once from the type. Everything else (forward,
+/// backward, memory, fusion, text) is a plain constexpr loop over `code`.
+template <class Equation>
+struct program {
+  using root = typename detail::as_outputs<Equation>::type;
+  using values = decltype(detail::add_values(list<>{}, typename root::operands{}));
+  template <int I>
+  using value = decltype(detail::element<I>(values{}));
+
+  static constexpr int size = values::size;
+  static constexpr int num_outputs = root::operands::size;
+  static constexpr auto code = detail::instructions_of(values{});
+  static constexpr instruction at(int i) { return code[std::size_t(i)]; }
+
+  /// Value number of each output stream.
+  static constexpr auto outs = []<class... E>(list<E...>) {
+    return std::array{detail::index_of<E>(values{})...};
+  }(typename root::operands{});
+
+  static constexpr int count(op wanted) {
+    int n = 0;
+    for (auto const& c : code) n += c.code == wanted;
+    return n;
+  }
+  static constexpr int num_gains = count(op::norm);
+  static constexpr int num_rows =
+      count(op::norm) + count(op::unit);  ///< per-token statistics, 4 or 8 bytes each
+  static constexpr int num_inputs = [] {
+    int n = 0;
+    for (auto const& c : code) n = c.stream + 1 > n ? c.stream + 1 : n;
+    return n;
+  }();
+  template <class Sublayer>
+  static constexpr int num_calls = []<class... V>(list<V...>) {
+    auto calls = []<class E>(E) {
+      if constexpr (E::code == op::apply) {
+        return int(std::is_same_v<typename E::sublayer, Sublayer>);
+      } else {
+        return 0;
+      }
+    };
+    return (0 + ... + calls(V{}));
+  }(values{});
+  static_assert(
+      num_calls<any_sublayer> <= 1 && num_calls<attention> <= 1 && num_calls<feed_forward> <= 1,
+      "[accrete] norm_placement: a sublayer is called with two different arguments, so its weights would "
+      "be used twice. Name the shared value and use it in both places");
+
+  /// Values an instruction reads in the forward. A straight-through's second operand only lends its gradient.
+  static constexpr bool reads(int i, int v) {
+    auto const c = at(i);
+    return c.a == v || (c.b == v && c.code != op::through);
+  }
+  static constexpr bool is_output(int v) {
+    for (int o : outs)
+      if (o == v) return true;
+    return false;
+  }
+
+  static constexpr requirements<size> needs = [] {
+    requirements<size> r{};
+    flags<size> wanted{};  // the backward reads the value itself
+
+    for (int o : outs) r.gradient[o] = r.run[o] = true;
+    for (int i = size - 1; i >= 0; --i) {
+      if (!r.gradient[i]) continue;
+      auto const c = at(i);
+      if (c.a >= 0 && c.code != op::through) r.gradient[c.a] = true;
+      if (c.b >= 0) r.gradient[c.b] = true;
+      if (c.code == op::apply || c.row >= 0) wanted[c.a] = true;
+    }
+
+    // Cheap values are made again rather than kept; the rest of what is wanted is kept.
+    flags<size> available{};
+    for (int i = 0; i < size; ++i) {
+      auto const c = at(i);
+      bool const cheap = c.code != op::apply && c.code != op::input;
+      bool const from_others = cheap && available[c.a] && (c.b < 0 || c.code == op::through || available[c.b]);
+      if (c.code == op::input || from_others) {
+        available[i] = true;
+      } else if (wanted[i]) {
+        available[i] = r.keep[i] = true;
+      }
+      r.rebuild[i] = from_others;
+    }
+    for (int i = size - 1; i >= 0; --i) {  // what a rebuilt value is made of is wanted as well
+      if (!wanted[i] || !r.rebuild[i]) continue;
+      for (int v = 0; v < i; ++v)
+        if (reads(i, v)) wanted[v] = true;
+    }
+    for (int i = 0; i < size; ++i) {
+      r.rebuild[i] = r.rebuild[i] && wanted[i];
+      if (at(i).code == op::input) r.keep[i] = wanted[i];
+    }
+
+    // A kept value is computed even where only a surrogate's gradient asks for it, and so is a norm's
+    // statistic.
+    for (int i = size - 1; i >= 0; --i) {
+      if (r.keep[i] || (at(i).row >= 0 && r.gradient[i])) r.run[i] = true;
+      if (!r.run[i]) continue;
+      for (int v = 0; v < i; ++v)
+        if (reads(i, v)) r.run[v] = true;
+    }
+    return r;
+  }();
+  static constexpr bool runs(int v) { return needs.run[v]; }
+  static constexpr bool kept(int v) { return needs.keep[v]; }
+  static constexpr bool rebuilt(int v) { return needs.rebuild[v]; }
+  static constexpr bool has_gradient(int v) { return needs.gradient[v]; }
+
+  /// [T, D] tensors kept from forward to backward, the layer's inputs among them.
+  static constexpr int num_kept = [] {
+    int n = 0;
+    for (int v = 0; v < size; ++v) n += kept(v);
+    return n;
+  }();
+
+  /// norm(a + b) in one pass: the first norm that reads the sum is made where the sum is. -1: none.
+  static constexpr int fused_norm_of(int i) {
+    if (at(i).code != op::add) return -1;
+    for (int j = i + 1; j < size; ++j)
+      if (at(j).code == op::norm && at(j).a == i && runs(j)) return j;
+    return -1;
+  }
+  static constexpr bool is_fused(int j) { return at(j).code == op::norm && fused_norm_of(at(j).a) == j; }
+  static constexpr int num_fused = [] {
+    int n = 0;
+    for (int j = 0; j < size; ++j) n += is_fused(j);
+    return n;
+  }();
+
+  /// Bytes kept from forward to backward by the equation itself, for `tokens` rows of `width` elements.
+  static constexpr std::size_t kept_bytes(std::size_t tokens, std::size_t width, std::size_t element,
+                                          std::size_t statistic) {
+    return tokens * (std::size_t(num_kept) * width * element + std::size_t(num_rows) * statistic);
+  }
+};
+
+}  // namespace accrete::inline v0::wiring
