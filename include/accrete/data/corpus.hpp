@@ -1,8 +1,4 @@
 #pragma once
-#include <accrete/core/error.hpp>
-#include <accrete/core/rng.hpp>
-#include <accrete/core/view.hpp>
-#include <accrete/data/shuffle.hpp>
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +6,10 @@
 #include <string>
 #include <utility>
 #include <vector>
+#include "accrete/core/error.hpp"
+#include "accrete/core/rng.hpp"
+#include "accrete/core/view.hpp"
+#include "accrete/data/shuffle.hpp"
 
 namespace accrete::inline v0::data {
 

@@ -1,16 +1,16 @@
 #pragma once
-#include <accrete/core/error.hpp>
-#include <accrete/core/rng.hpp>
-#include <accrete/core/view.hpp>
-#include <accrete/data/corpus.hpp>
-#include <accrete/data/ragged_batch.hpp>
-#include <accrete/data/shuffle.hpp>
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
+#include "accrete/core/error.hpp"
+#include "accrete/core/rng.hpp"
+#include "accrete/core/view.hpp"
+#include "accrete/data/corpus.hpp"
+#include "accrete/data/ragged_batch.hpp"
+#include "accrete/data/shuffle.hpp"
 
 namespace accrete::inline v0::data {
 

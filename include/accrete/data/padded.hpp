@@ -1,12 +1,12 @@
 #pragma once
-#include <accrete/core/error.hpp>
-#include <accrete/core/view.hpp>
-#include <accrete/data/ragged_batch.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
+#include "accrete/core/error.hpp"
+#include "accrete/core/view.hpp"
+#include "accrete/data/ragged_batch.hpp"
 
 namespace accrete::inline v0::data {
 

@@ -1,11 +1,11 @@
 #pragma once
-#include <accrete/core/error.hpp>
-#include <accrete/core/view.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
+#include "accrete/core/error.hpp"
+#include "accrete/core/view.hpp"
 
 namespace accrete::inline v0::data {
 

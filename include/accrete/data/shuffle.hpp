@@ -1,12 +1,12 @@
 #pragma once
-#include <accrete/core/rng.hpp>
-#include <accrete/core/view.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
+#include "accrete/core/rng.hpp"
+#include "accrete/core/view.hpp"
 
 namespace accrete::inline v0::data {
 
