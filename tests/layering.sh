@@ -1,45 +1,45 @@
 #!/usr/bin/env bash
 # Who may include whom, read from the files themselves. usage: layering.sh COMPILER
-set -euo pipefail
+set -u
 compiler=$1
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 faults=0
-# none WHAT: the lines on standard input are faults
-none() {
-  local lines
-  lines=$(cat)
-  [ -z "$lines" ] && return
-  printf 'layering: %s:\n%s\n' "$1" "$lines" >&2
+none() {  # none LINES WHAT: each line is a fault
+  [ -z "$1" ] && return
+  printf 'layering: %s:\n%s\n' "$2" "$1" >&2
   faults=1
 }
-headers=$(find include/accrete -name '*.hpp' | sort)
+in_headers() { find include/accrete -name '*.hpp' -print0 | sort -z | xargs -0 grep -nHE "$@"; }
+[ -n "$(in_headers '^#pragma once')" ] || none 'include/accrete' 'no header at all'
 
-grep -nE '#include *<(Eigen|unsupported)/' $headers | grep -vE '^include/accrete/(cpu/|tensor/eigen)' |
-  none 'Eigen outside cpu/ and tensor/eigen.hpp'
-grep -nE '#include *<xt(ensor|l)/' $headers | grep -v '^include/accrete/tensor/xtensor' |
-  none 'xtensor outside tensor/xtensor.hpp'
-grep -nE '#include *<(iostream|catch2/.*|CLI/.*|benchmark/.*)>' $headers |
-  none 'a header that only programs need (streams: <iosfwd>, <ostream>)'
-grep -L '^#pragma once' $headers | none 'no #pragma once'
-grep -nE '^(static\b|(inline )?namespace \{|using namespace)' $headers |
-  none 'an entity of its own in every translation unit (say inline)'
-grep -nE '#include *"' $headers | grep -v '"accrete/' | none 'an include that does not begin with accrete/'
-grep -nE '^ *# *(el)?if.*NDEBUG|^ *# *ifn?def +NDEBUG|\bassert\(' $headers | grep -v static_assert |
-  none 'a body that changes with NDEBUG'
-grep -nE '^ *# *define' $headers | grep -v '^include/accrete/core/config.hpp' | none 'a macro outside core/config.hpp'
+none "$(in_headers '#include *<(Eigen|unsupported)/' | grep -vE '^include/accrete/(cpu/|tensor/eigen)')" \
+  'Eigen outside cpu/ and tensor/eigen.hpp'
+none "$(in_headers '#include *<xt(ensor|l)/' | grep -v '^include/accrete/tensor/xtensor')" \
+  'xtensor outside tensor/xtensor.hpp'
+none "$(in_headers '#include *<(iostream|catch2/.*|CLI/.*|benchmark/.*)>')" \
+  'a header that only programs need (for streams: <iosfwd>, <ostream>)'
+none "$(find include/accrete -name '*.hpp' -exec grep -L '^#pragma once' {} +)" 'no #pragma once'
+none "$(in_headers '^(static\b|(inline )?namespace \{|using namespace)')" \
+  'an entity of its own in every translation unit (say inline)'
+none "$(in_headers '#include *"' | grep -v '"accrete/')" 'an include that does not begin with accrete/'
+none "$(in_headers '^ *# *(if|ifdef|ifndef|elif)\b.*NDEBUG|\bassert\(')" 'a body that changes with NDEBUG'
+none "$(in_headers '^ *# *define' | grep -v '^include/accrete/core/config.hpp')" 'a macro outside core/config.hpp'
+none "$(find include/accrete -name '*.hpp' -exec grep -LE '^namespace accrete::inline v0\b' {} + |
+  grep -vE '^include/accrete/(accrete|core/config)\.hpp$')" 'no namespace accrete::inline v0'
 
-# Rooms call one another in one direction only.
-sed -nE 's,^([^:]*):#include "accrete/([a-z]+)/.*,\1 \2,p' <(grep -E '^#include "accrete/[a-z]+/' $headers /dev/null) |
-  sed -nE 's,^include/accrete/([a-z]+)/[^ ]* ([a-z]+)$,\1 \2,p' | sort -u | awk '$1 != $2' |
-  tsort 2>&1 >/dev/null | none 'rooms that include one another in a circle'
+# Rooms call one another in one direction only: tsort names a circle where there is one.
+rooms=$(in_headers '^#include "accrete/[a-z]+/' |
+  sed -nE 's,^include/accrete/([a-z]+)/[^:]*:[0-9]+:#include "accrete/([a-z]+)/.*,\1 \2,p' | sort -u | awk '$1 != $2')
+none "$(tsort <<<"$rooms" 2>&1 >/dev/null)" 'rooms that include one another in a circle'
 
 if [ -f include/accrete/fwd.hpp ]; then
-  "$compiler" -std=c++20 -fopenmp -Iinclude -I/usr/include/eigen3 -M include/accrete/fwd.hpp |
-    tr -s ' \\' '\n' | grep -E '/(Eigen|fmt|nlohmann|xtensor)/|/(iostream|regex|pcre2.h)$' | none 'fwd.hpp pulls'
+  none "$("$compiler" -std=c++20 -fopenmp -Iinclude -isystem /usr/include/eigen3 -M include/accrete/fwd.hpp 2>&1 |
+    tr -s ' \\' '\n' | grep -E 'error:|/(Eigen|fmt|nlohmann|xtensor)/|/(iostream|regex|pcre2.h)$')" 'fwd.hpp pulls'
 fi
 
 # Nothing may know the machine it was written on. (The brackets keep this line from finding itself.)
 files=$(git ls-files 2>/dev/null || find . -type f -not -path './build*' -not -path './.git/*' -not -path './runs/*')
-grep -nIE '(^|[^A-Za-z.$}])/(wor[k]|hom[e]|roo[t]|tm[p]/w)/' $files | none 'a path of one machine'
+none "$(xargs -d '\n' grep -nHIE '(^|[^A-Za-z0-9._$}/])/(wor[k]|hom[e]|roo[t]|tm[p]/w)/' <<<"$files")" \
+  'a path of one machine'
 
 exit $faults

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$root/cmake/common.sh"
+
+usage() {
+  cat <<'TEXT'
+usage: bash tests/run.sh [--clang | --asan | --tsan] [CTEST OPTIONS]
+
+Installs what is missing (Debian packages), fetches the real teacher, builds everything and runs the tests.
+  --clang    with clang++ and libomp, in build-clang/
+  --asan     addresses and undefined behaviour checked at run time, in build-asan/
+  --tsan     data races checked at run time, in build-tsan/ (clang++; by default the tests labelled `threads`)
+Everything else goes to ctest: -L fast, -L house, -R cpu_, -j 1.
+TEXT
+}
+
+flavour=release arguments=()
+for argument in "$@"; do
+  case $argument in
+    --clang | --asan | --tsan) flavour=${argument#--} ;;
+    -h | --help) usage && exit ;;
+    *) arguments+=("$argument") ;;
+  esac
+done
+folder=$root/build
+targets=(all)  # under a checker only what is run
+needed=("${build_packages[@]}" "${test_packages[@]}" "${fetch_packages[@]}")
+case $flavour in
+  release) needed+=("${clang_packages[0]}") ;;  # the sentences of errors are held on two compilers
+  clang) folder+=-clang needed+=("${clang_packages[@]}") ;;
+  asan) folder+=-asan ;;
+  tsan) folder+=-tsan needed+=("${clang_packages[@]}") ;;
+esac
+if [ ${#arguments[@]} = 0 ]; then
+  case $flavour in
+    tsan) arguments=(-L threads) targets=(tests_threads) ;;
+    asan) arguments=(-L fast) targets=(tests_fast) ;;
+  esac
+fi
+
+install_packages "${needed[@]}"
+SECONDS=$SECONDS bash "$root/examples/fetch.sh" teacher
+
+say "configuring ${folder##*/}"
+parts=(-DACCRETE_BUILD_TESTS=ON)
+case $flavour in release | clang) parts+=(-DACCRETE_BUILD_EXAMPLES=ON -DACCRETE_BUILD_BENCH=ON) ;; esac
+# shellcheck disable=SC2046  # one word or none
+configure "$flavour" "$folder" "${parts[@]}" $(launcher)
+
+say "building with $(jobs) jobs"
+build_log=$(mktemp)
+trap 'rm -f "$build_log"' EXIT
+if ! cmake --build "$folder" -j "$(jobs)" --target "${targets[@]}" >"$build_log" 2>&1; then
+  grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking)' "$build_log" | head -n 200 >&2
+  fail "build: failed (the compiler's words stand above)"
+fi
+
+say "running the tests"
+command=(ctest --test-dir "$folder" --output-on-failure --no-label-summary --no-tests=error -j "$(jobs)" "${arguments[@]}")
+if [ "$flavour" = asan ]; then
+  export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
+fi
+if [ "$flavour" = tsan ]; then
+  # libomp's barriers become known to the checker through archer. Shadow memory wants an address space that is not
+  # shuffled too far; where that may not be switched off, it is tried as it is.
+  archer=$(find /usr/lib/llvm-*/lib -name libarcher.so 2>/dev/null | head -n 1)
+  export OMP_TOOL_LIBRARIES=$archer TSAN_OPTIONS="ignore_noninstrumented_modules=1 halt_on_error=1"
+  if setarch "$(uname -m)" -R true 2>/dev/null; then command=(setarch "$(uname -m)" -R "${command[@]}"); fi
+fi
+status=0
+"${command[@]}" | tee "$folder/ctest.log" || status=$?
+say "${folder##*/}: done"
+grep -E '^[0-9]+% tests passed' "$folder/ctest.log" | tail -n 1
+exit $status
