@@ -61,7 +61,7 @@ void unpack_q8_0(std::byte const* block, T* out) {
 /// Throws io_error that names the type where dequantize_rows would not know it.
 inline void require_dequantizable(gguf_tensor const& tensor) {
   if (!can_dequantize(tensor.type))
-    throw io_error("io::dequantize: tensor " + detail::quoted(tensor.name),
+    throw io_error("io::dequantize: tensor " + detail::name_text(tensor.name),
                    "numbers in " + name_of(tensor.type), "F32, F16, BF16, Q8_0, Q4_0 or Q4_1",
                    "convert the model to one of them");
 }
@@ -73,7 +73,7 @@ template <std::floating_point T>
 void dequantize_rows(gguf_tensor const& tensor, index_t first_row, view<T, 2> out) {
   require_dequantizable(tensor);
   index_t const columns = tensor.columns();
-  detail::require_rows("io::dequantize: tensor " + detail::quoted(tensor.name), tensor.rows(), columns,
+  detail::require_rows("io::dequantize: tensor " + detail::name_text(tensor.name), tensor.rows(), columns,
                        first_row, out);
   auto const layout = *layout_of(tensor.type);
   index_t const blocks = columns / layout.block;

@@ -52,7 +52,7 @@ class gguf_file {
   [[nodiscard]] T get(std::string_view key) const {
     detail::gguf_entry const* const found = find_entry(key);
     if (found == nullptr)
-      throw io_error(where(), "no key " + detail::quoted(key), "that key",
+      throw io_error(where(), "no key " + detail::name_text(key), "that key",
                      "the file may be of another kind of model");
     return decode<T>(*found);
   }
@@ -71,7 +71,7 @@ class gguf_file {
   [[nodiscard]] gguf_tensor const& tensor(std::string_view name) const {
     gguf_tensor const* const found = find_tensor(name);
     if (found == nullptr)
-      throw io_error(where(), "no tensor " + detail::quoted(name),
+      throw io_error(where(), "no tensor " + detail::name_text(name),
                      "it among the file's " + std::to_string(tensors_.size()));
     return *found;
   }
@@ -91,7 +91,7 @@ class gguf_file {
     std::sort(entries_.begin(), entries_.end(), [](auto const& a, auto const& b) { return a.key < b.key; });
     for (std::size_t i = 1; i < entries_.size(); ++i)
       if (entries_[i].key == entries_[i - 1].key)
-        throw io_error(where(), "key " + detail::quoted(entries_[i].key) + " twice", "each key once");
+        throw io_error(where(), "key " + detail::name_text(entries_[i].key) + " twice", "each key once");
 
     auto const alignment = get<std::uint32_t>("general.alignment", 32);
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > (1u << 20))
@@ -113,7 +113,7 @@ class gguf_file {
               [&](std::size_t a, std::size_t b) { return tensors_[a].name < tensors_[b].name; });
     for (std::size_t i = 1; i < by_name_.size(); ++i)
       if (tensors_[by_name_[i]].name == tensors_[by_name_[i - 1]].name)
-        throw io_error(where(), "tensor " + detail::quoted(tensors_[by_name_[i]].name) + " twice",
+        throw io_error(where(), "tensor " + detail::name_text(tensors_[by_name_[i]].name) + " twice",
                        "each tensor once");
     place(in.position(), alignment, offsets);
   }
@@ -125,7 +125,7 @@ class gguf_file {
     std::uint64_t const available = start < total ? total - start : 0;
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       std::uint64_t const size = tensors_[i].bytes.size();
-      std::string const here = where() + ": tensor " + detail::quoted(tensors_[i].name);
+      std::string const here = where() + ": tensor " + detail::name_text(tensors_[i].name);
       if (offsets[i] % alignment != 0)
         throw io_error(here, "offset " + std::to_string(offsets[i]),
                        "a multiple of the alignment " + std::to_string(alignment));
@@ -140,8 +140,8 @@ class gguf_file {
               [&](std::size_t a, std::size_t b) { return offsets[a] < offsets[b]; });
     for (std::size_t i = 1; i < order.size(); ++i)
       if (offsets[order[i]] < offsets[order[i - 1]] + tensors_[order[i - 1]].bytes.size())
-        throw io_error(where() + ": tensor " + detail::quoted(tensors_[order[i]].name),
-                       "bytes shared with " + detail::quoted(tensors_[order[i - 1]].name),
+        throw io_error(where() + ": tensor " + detail::name_text(tensors_[order[i]].name),
+                       "bytes shared with " + detail::name_text(tensors_[order[i - 1]].name),
                        "tensors that do not overlap");
   }
 
@@ -204,7 +204,7 @@ class gguf_file {
 
   [[noreturn]] void mismatch(detail::gguf_entry const& e, std::string const& got,
                              std::string const& want) const {
-    throw io_error(where() + ": key " + detail::quoted(e.key), got, want);
+    throw io_error(where() + ": key " + detail::name_text(e.key), got, want);
   }
 
   mapped_file map_;

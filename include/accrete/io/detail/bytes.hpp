@@ -32,7 +32,7 @@ template <class T>
 }
 
 /// A name out of a file, fit for a one-line message: control characters escaped, long ones cut.
-[[nodiscard]] inline std::string quoted(std::string_view text) {
+[[nodiscard]] inline std::string name_text(std::string_view text) {
   constexpr std::size_t longest = 120;
   constexpr char const* hex = "0123456789abcdef";
   std::string out = "'";

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "accrete/core/error.hpp"
 #include "accrete/io/detail/bytes.hpp"
@@ -136,7 +137,7 @@ class gguf_reader {
   gguf_entry entry() {
     gguf_entry e;
     e.key = string("a key");
-    std::string const what = "key " + quoted(e.key);
+    std::string const what = "key " + name_text(e.key);
     e.type = gguf_kind(number<std::uint32_t>(what));
     if (e.type == gguf_kind::array) {
       e.element = gguf_kind(number<std::uint32_t>(what));
@@ -175,7 +176,7 @@ class gguf_reader {
   gguf_record record() {
     gguf_record r;
     r.name = string("a tensor's name");
-    std::string const what = "tensor " + quoted(r.name);
+    std::string const what = "tensor " + name_text(r.name);
     std::string const here = where_ + ": " + what;
     r.rank = number<std::uint32_t>(what);
     if (r.rank == 0 || r.rank > r.dimensions.size())
