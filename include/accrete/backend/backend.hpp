@@ -77,7 +77,7 @@ concept has_arithmetic = requires(B const& ctx, typename V::in2 in, typename V::
 /// RMS norm over the last dimension, y = gain * x * rstd, rstd = 1 / sqrt(mean(x^2) + eps) in `real`.
 ///   rms_norm:          x [T, D], gain [D] (empty: no gain) -> y [T, D], rstd [T]
 ///   add_rms_norm:      sum = a + b, y = norm(sum) in one pass (sum may alias a or b)
-///   rms_norm_backward: dx (store), dgain (added to; ignored where gain is empty)
+///   rms_norm_backward: dx (store), dgain (added to; empty: not wanted)
 ///   head_rms_norm:     x [T, H * head_dim], gain [head_dim] shared by the H heads -> y, rstd [T, H]; y may be
 ///   x
 template <class B, class V = of_backend<B>>

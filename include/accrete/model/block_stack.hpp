@@ -1,0 +1,310 @@
+#pragma once
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "accrete/model/layer_kernels.hpp"
+#include "accrete/placement/norm_placement.hpp"
+#include "accrete/wiring/execute.hpp"
+
+namespace accrete::inline v0::model {
+
+namespace detail {
+
+/// A whole program's run on buffers of `n` tokens: cuts the rows, builds the frame, hands it to `use`.
+template <class Program, backend B, class Kernels, class Use>
+void with_execution(Kernels& kernels, wiring::site where, std::vector<matrix<B>> const& in,
+                    std::vector<matrix<B>> const& out, std::vector<matrix<B>> const& kept,
+                    std::vector<real_vector<B>> const& rows, std::vector<matrix<B>> const& scratch, index_t n,
+                    Use&& use) {
+  wiring::frame<Program, matrix<B>, real_vector<B>> frame;
+  std::array<matrix<B>, std::size_t(Program::size)> kept_rows;
+  std::array<real_vector<B>, std::size_t(Program::size)> statistics;
+  std::array<matrix<B>, std::size_t(wiring::num_scratch<Program>) + 1> scratch_rows;
+  auto cut = [n](auto const& from, auto& to, std::size_t most) {
+    for (std::size_t i = 0; i < from.size() && i < most; ++i) to[i] = from[i].slice(0, n);
+  };
+  cut(in, frame.in, frame.in.size());
+  cut(out, frame.out, frame.out.size());
+  cut(kept, kept_rows, kept_rows.size());
+  cut(rows, statistics, statistics.size());
+  cut(scratch, scratch_rows, std::size_t(wiring::num_scratch<Program>));
+  frame.kept = kept_rows.data();
+  frame.rows = statistics.data();
+  frame.scratch = scratch_rows.data();
+  wiring::execution<Program, Kernels, matrix<B>, real_vector<B>> run(kernels, where, frame);
+  use(run);
+}
+
+template <std::size_t N, class Matrix>
+std::array<Matrix, N> first_rows(std::vector<Matrix> const& from, index_t n) {
+  std::array<Matrix, N> cut;
+  for (std::size_t i = 0; i < N; ++i) cut[i] = from[i].slice(0, n);
+  return cut;
+}
+
+}  // namespace detail
+
+/// Every buffer a stack needs for a step, carved from one arena: measured, then allocated once. Layers from
+/// `first_kept` on keep what their backward needs; the ones below run as in inference.
+template <norm_placement P, backend B>
+struct stack_workspace {
+  using space = typename B::space;
+  arena<space> memory;
+  index_t capacity = 0;  ///< most tokens of a step
+  int first_kept = 0;
+
+  matrix<B> embedded;                            // [T, D]
+  std::vector<std::vector<matrix<B>>> boundary;  // [layers + 1][streams], each [T, D]
+  std::vector<layer_memory<B>> layers;           // [layers]
+  std::vector<real_vector<B>> entry_rows, readout_rows;
+  std::vector<matrix<B>> entry_kept, readout_kept;  // [T, D] each
+  std::vector<matrix<B>> gradient, other_gradient;  // [streams], each [T, D]
+  layer_scratch<B> scratch;
+  matrix<B> hidden, dhidden;  // [T, D] what the head reads, and its gradient
+};
+
+/// Decoder layers under a placement, between its two ends. Depth is a run-time count: growth changes it and
+/// initializes memory, never a type. Shared by the students of every schedule, and by teachers (pre-norm).
+template <norm_placement P, backend B>
+class block_stack {
+ public:
+  using layer_equation = placement::layer_of<P>;
+  using entry_program = wiring::program<std::remove_cvref_t<decltype(P::boundary.entry)>>;
+  using readout_program = wiring::program<std::remove_cvref_t<decltype(P::boundary.readout)>>;
+  using workspace = stack_workspace<P, B>;
+  using batch_type = token_batch<typename B::space>;
+  static constexpr int num_streams = placement::num_streams<P>;
+  static_assert(
+      entry_program::num_inputs == 1 &&
+          (entry_program::num_outputs == 1 || entry_program::num_outputs == num_streams),
+      "[accrete] norm_placement: boundary.entry must map the embedding x to one value or to one per stream");
+  static_assert(
+      readout_program::num_outputs == 1 && readout_program::num_inputs <= num_streams,
+      "[accrete] norm_placement: boundary.readout must map the streams to the one value the head reads");
+
+  /// `final_depth` is what depth-dependent constants are taken at; `positions` the longest document.
+  block_stack(B const& ctx, layer_shape const& shape, int final_depth, index_t positions, double rope_theta)
+      : shape_(shape), final_depth_(final_depth) {
+    auto const half = shape.attention.head_dim / 2;
+    rotary_.cosines = tensor<typename B::real, 2, typename B::space>({positions, half});
+    rotary_.sines = tensor<typename B::real, 2, typename B::space>({positions, half});
+    rotary_table(ctx, rope_theta, rotary_.cosines.view(), rotary_.sines.view());
+    auto gain = [&](std::string const& name) {
+      return parameter<B>(parameter_role::norm_gain, named_rows({{name, 1}}), shape.hidden);
+    };
+    auto numbered = [](std::string const& name, int i, int n) {
+      return n > 1 ? name + "_" + std::to_string(i) : name;
+    };
+    for (int i = 0; i < entry_program::num_gains; ++i)
+      entry_gains_.push_back(gain(numbered("model.entry_norm", i, entry_program::num_gains) + ".weight"));
+    for (int i = 0; i < readout_program::num_gains; ++i)
+      readout_gains_.push_back(gain(numbered("model.norm", i, readout_program::num_gains) + ".weight"));
+  }
+
+  [[nodiscard]] layer_shape const& shape() const { return shape_; }
+  [[nodiscard]] int num_layers() const { return int(layers_.size()); }
+  [[nodiscard]] int final_depth() const { return final_depth_; }
+  [[nodiscard]] index_t max_positions() const { return rotary_.cosines.extent(0); }
+  [[nodiscard]] std::vector<decoder_layer<B>>& layers() { return layers_; }
+  [[nodiscard]] std::vector<parameter<B>>& entry_gains() { return entry_gains_; }
+  [[nodiscard]] std::vector<parameter<B>>& readout_gains() { return readout_gains_; }
+
+  void append(decoder_layer<B> layer) { layers_.push_back(std::move(layer)); }
+
+  /// Visits the ends' gains and every layer's parameters, in a fixed order.
+  template <class Visit>
+  void parameters(Visit&& visit) {
+    for (auto& g : entry_gains_) visit(g);
+    for (auto& l : layers_) l.parameters(visit);
+    for (auto& g : readout_gains_) visit(g);
+  }
+
+  /// The lowest layer a backward has to reach: 0 if the entry's norm trains, num_layers() if no layer does.
+  [[nodiscard]] int first_backward_layer() {
+    for (auto& g : entry_gains_)
+      if (g.trainable()) return 0;
+    for (int l = 0; l < num_layers(); ++l) {
+      bool any = false;
+      layers_[std::size_t(l)].parameters([&](parameter<B>& p) { any = any || p.trainable(); });
+      if (any) return l;
+    }
+    return num_layers();
+  }
+
+  /// Buffers for steps of at most `tokens`. Without `backward` nothing is kept and layers share everything.
+  [[nodiscard]] workspace make_workspace(index_t tokens, bool backward) {
+    workspace measured;
+    lay_out(measured, tokens, backward);
+    workspace w;
+    w.memory = arena<typename B::space>(measured.memory.used());
+    lay_out(w, tokens, backward);
+    return w;
+  }
+
+  /// Embedding rows of the batch -> what the head reads, [T, D], in w.hidden.
+  matrix<B> forward(B const& ctx, matrix_in<B> embedding_table, batch_type const& batch, workspace& w) {
+    check_fits(batch, w);
+    index_t const n = batch.num_tokens();
+    embed(ctx, embedding_table, batch.tokens, w.embedded.slice(0, n));
+    run_entry(ctx, w, n, [](auto& run) { run.template forward<wiring::purpose::training>(); });
+    for (int s = entry_program::num_outputs; s < num_streams; ++s)
+      detail::copy_rows(ctx, w.boundary[0][0].slice(0, n), w.boundary[0][std::size_t(s)].slice(0, n));
+    for (int l = 0; l < num_layers(); ++l) {
+      run_layer(ctx, batch, w, l, [&](auto& run) {
+        if (l >= w.first_kept)
+          run.template forward<wiring::purpose::training>();
+        else
+          run.template forward<wiring::purpose::inference>();
+      });
+    }
+    run_readout(ctx, w, n, [](auto& run) { run.template forward<wiring::purpose::training>(); });
+    return w.hidden.slice(0, n);
+  }
+
+  /// From w.dhidden (overwritten) to the gradients of everything trainable, which are added to.
+  void backward(B const& ctx, batch_type const& batch, workspace& w) {
+    index_t const n = batch.num_tokens();
+    std::vector<matrix<B>>* now = &w.gradient;
+    std::vector<matrix<B>>* next = &w.other_gradient;
+    run_readout(ctx, w, n, [&](auto& run) {
+      run.backward({w.dhidden.slice(0, n)},
+                   detail::first_rows<std::size_t(readout_program::num_inputs)>(*now, n));
+    });
+    for (int s = readout_program::num_inputs; s < num_streams; ++s)
+      clear(ctx, (*now)[std::size_t(s)].slice(0, n));
+    for (int l = num_layers() - 1; l >= w.first_kept; --l) {
+      run_layer(ctx, batch, w, l, [&](auto& run) {
+        constexpr auto streams = std::size_t(num_streams);
+        run.backward(detail::first_rows<streams>(*now, n), detail::first_rows<streams>(*next, n));
+      });
+      std::swap(now, next);
+    }
+    bool entry_trains = false;
+    for (auto& g : entry_gains_) entry_trains = entry_trains || g.trainable();
+    if (!entry_trains) return;
+    for (int s = entry_program::num_outputs; s < num_streams; ++s)
+      detail::call_accumulate(ctx, 1.0, (*now)[std::size_t(s)].slice(0, n), (*now)[0].slice(0, n));
+    run_entry(ctx, w, n, [&](auto& run) {
+      run.backward(detail::first_rows<std::size_t(entry_program::num_outputs)>(*now, n),
+                   {(*next)[0].slice(0, n)});
+    });
+  }
+
+  /// Multiply-adds of one token's forward through the active layers' matrices and, at a context of `length`,
+  /// attention.
+  [[nodiscard]] double multiply_adds(double length) const {
+    double const matrices = double(shape_.matrix_elements());
+    double const attention = double(shape_.query_columns()) * length;  // scores and mix, half masked each
+    return double(num_layers()) * (matrices + attention);
+  }
+
+ private:
+  template <class Use>
+  void run_layer(B const& ctx, batch_type const& batch, workspace& w, int l, Use&& use) {
+    auto& weights = layers_[std::size_t(l)];
+    layer_run<B> const run{ctx, shape_, weights, w.layers[std::size_t(l)], w.scratch, rotary_, batch};
+    layer_kernels<B> kernels(run);
+    wiring::with_program(layer_equation{}, weights.where, [&]<class Program>(Program) {
+      detail::with_execution<Program, B>(kernels, weights.where, w.boundary[std::size_t(l)],
+                                         w.boundary[std::size_t(l) + 1], run.memory.kept, run.memory.rows,
+                                         w.scratch.wiring, batch.num_tokens(), use);
+    });
+  }
+  template <class Use>
+  void run_entry(B const& ctx, workspace& w, index_t n, Use&& use) {
+    equation_kernels<B> kernels{ctx, shape_.eps, entry_gains_};
+    detail::with_execution<entry_program, B>(kernels, {0, final_depth_}, {w.embedded}, w.boundary[0],
+                                             w.entry_kept, w.entry_rows, w.scratch.wiring, n, use);
+  }
+  template <class Use>
+  void run_readout(B const& ctx, workspace& w, index_t n, Use&& use) {
+    equation_kernels<B> kernels{ctx, shape_.eps, readout_gains_};
+    detail::with_execution<readout_program, B>(kernels, {final_depth_, final_depth_}, w.boundary.back(),
+                                               {w.hidden}, w.readout_kept, w.readout_rows, w.scratch.wiring, n,
+                                               use);
+  }
+  static void clear(B const& ctx, matrix<B> m) { detail::call_scale(ctx, 0.0, m, m); }
+
+  void check_fits(batch_type const& batch, workspace const& w) const {
+    if (batch.num_tokens() > w.capacity)
+      throw shape_error("block_stack", "a batch of " + std::to_string(batch.num_tokens()) + " tokens",
+                        "at most " + std::to_string(w.capacity), "make the workspace for a larger capacity");
+  }
+
+  void lay_out(workspace& w, index_t tokens, bool backward) {
+    using scalar = typename B::scalar;
+    auto& a = w.memory;
+    w.capacity = tokens;
+    w.first_kept = backward ? first_backward_layer() : num_layers();
+    auto wide = [&] { return a.template matrix<scalar>(tokens, shape_.hidden); };
+    auto several = [&](int count) {
+      std::vector<matrix<B>> all;
+      for (int i = 0; i < count; ++i) all.push_back(wide());
+      return all;
+    };
+    w.embedded = wide();
+    w.hidden = wide();
+    // A layer that keeps its input finds it here; the others hand theirs on through two shared sets.
+    std::array const shared{several(num_streams), several(num_streams)};
+    for (int l = 0; l <= num_layers(); ++l) {
+      bool const keep = w.first_kept <= l && (l == num_layers() || keeps_input(l));
+      w.boundary.push_back(keep && backward ? several(num_streams) : shared[std::size_t(l % 2)]);
+    }
+    auto rows = [&](int count) {
+      std::vector<real_vector<B>> all;
+      for (int i = 0; i < count; ++i) all.push_back(a.template vector<typename B::real>(tokens));
+      return all;
+    };
+    w.entry_rows = rows(entry_program::num_rows);
+    w.readout_rows = rows(readout_program::num_rows);
+    w.entry_kept = several(wiring::forward_plan_of<entry_program, wiring::purpose::training>.num_kept);
+    w.readout_kept = several(wiring::forward_plan_of<readout_program, wiring::purpose::training>.num_kept);
+    int most_rows = 0;
+    for (int l = 0; l < num_layers(); ++l) {
+      auto const [kept, statistics] = plan_of(l);
+      most_rows = std::max(most_rows, statistics);
+      if (l >= w.first_kept) w.layers.push_back(take_layer_memory<B>(a, shape_, tokens, kept, statistics));
+    }
+    if (w.first_kept > 0) {
+      auto const common = take_layer_memory<B>(a, shape_, tokens, 0, most_rows);
+      w.layers.insert(w.layers.begin(), std::size_t(w.first_kept), common);
+    }
+    if (backward) {
+      w.dhidden = wide();
+      w.gradient = several(num_streams);
+      w.other_gradient = several(num_streams);
+    }
+    constexpr int ends_scratch =
+        std::max(wiring::num_scratch<entry_program>, wiring::num_scratch<readout_program>);
+    constexpr int most_scratch = std::max(wiring::equation_traits<layer_equation>::num_scratch, ends_scratch);
+    w.scratch = take_layer_scratch<B>(a, shape_, tokens, most_scratch, backward);
+  }
+
+  struct layer_plan {
+    int kept, rows;
+  };
+  layer_plan plan_of(int l) const {
+    return wiring::with_program(layer_equation{}, layers_[std::size_t(l)].where, []<class Program>(Program) {
+      return layer_plan{wiring::forward_plan_of<Program, wiring::purpose::training>.num_kept,
+                        Program::num_rows};
+    });
+  }
+  bool keeps_input(int l) const {
+    return wiring::with_program(layer_equation{}, layers_[std::size_t(l)].where, []<class Program>(Program) {
+      bool any = false;
+      for (int v = 0; v < Program::size; ++v)
+        any = any || (Program::at(v).code == wiring::op::input && Program::kept(v));
+      return any;
+    });
+  }
+
+  layer_shape shape_;
+  int final_depth_;
+  rotary_tables<B> rotary_;
+  std::vector<decoder_layer<B>> layers_;
+  std::vector<parameter<B>> entry_gains_, readout_gains_;
+};
+
+}  // namespace accrete::inline v0::model

@@ -1,0 +1,97 @@
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "accrete/data/tokenizer.hpp"
+#include "accrete/io/weights.hpp"
+#include "accrete/model/block_stack.hpp"
+#include "accrete/model/layer.hpp"
+#include "accrete/placement/pre.hpp"
+
+namespace accrete::inline v0 {
+
+/// A pretrained model that is only asked, never trained: no gradients, no moments. Llama and Qwen3 are pre-norm
+/// stacks, so it runs on the same layers as a student.
+template <backend B>
+class teacher {
+ public:
+  using stack_type = model::block_stack<placement::pre, B>;
+  using table = tensor<typename B::scalar, 2, typename B::space>;
+
+  teacher(B ctx, io::weight_source const& source, std::optional<data::tokenizer> words, index_t max_positions)
+      : ctx_(std::move(ctx)),
+        config_(source.config),
+        identity_(source.identity()),
+        tokenizer_(std::move(words)),
+        stack_(ctx_, {config_, layer::like_teacher::flags(config_)}, int(config_.num_hidden_layers),
+               max_positions, config_.rope_theta) {
+    embedding_ = read_table(source, "model.embed_tokens.weight", config_.hidden_size);
+    head_ =
+        config_.tie_word_embeddings ? embedding_ : read_table(source, "lm_head.weight", config_.hidden_size);
+    for (int l = 0; l < int(config_.num_hidden_layers); ++l) {
+      std::vector<std::string> const norms(placement::pre::norm_names.begin(),
+                                           placement::pre::norm_names.end());
+      stack_.append(model::decoder_layer<B>(stack_.shape(), {l, int(config_.num_hidden_layers)}, norms));
+    }
+    stack_.parameters([&](model::parameter<B>& p) {
+      for (auto const& part : p.parts)
+        read_rows(source, part.name, p.value.view().slice(part.first, part.rows));
+    });
+  }
+
+  [[nodiscard]] B const& context() const { return ctx_; }
+  [[nodiscard]] io::model_config const& config() const { return config_; }
+  [[nodiscard]] std::string const& identity() const { return identity_; }
+  [[nodiscard]] std::shared_ptr<table const> embedding() const { return embedding_; }
+  /// The head's matrix; the same memory as the embedding where the two are tied.
+  [[nodiscard]] std::shared_ptr<table const> head() const { return head_; }
+  [[nodiscard]] model::parameter<B>& final_norm() { return stack_.readout_gains().front(); }
+  [[nodiscard]] stack_type& stack() { return stack_; }
+  [[nodiscard]] index_t max_positions() const { return stack_.max_positions(); }
+
+  /// Throws config_error for a model that came without one.
+  [[nodiscard]] data::tokenizer const& tokenizer() const {
+    if (!tokenizer_)
+      throw config_error("teacher::tokenizer", "a model without a tokenizer", "one that carries its own",
+                         "use a GGUF file, or give token ids instead of text");
+    return *tokenizer_;
+  }
+  [[nodiscard]] bool has_tokenizer() const { return tokenizer_.has_value(); }
+
+  [[nodiscard]] typename stack_type::workspace make_workspace(index_t tokens) {
+    return stack_.make_workspace(tokens, false);
+  }
+  /// Last hidden state after the final norm, [T, D].
+  model::matrix<B> forward(model::token_batch<typename B::space> const& batch,
+                           typename stack_type::workspace& w) {
+    return stack_.forward(ctx_, embedding_->view(), batch, w);
+  }
+
+ private:
+  void read_rows(io::weight_source const& source, std::string const& name, model::matrix<B> to) {
+    tensor<float, 2> raw({to.rows(), to.columns()});
+    source.read_rows(name, 0, raw.view());
+    tensor<typename B::scalar, 1> converted({raw.size()});
+    for (index_t i = 0; i < raw.size(); ++i)
+      converted.view()(i) = static_cast<typename B::scalar>(raw.view().flat()(i));
+    upload(ctx_, converted.view(), to.flat());
+  }
+  std::shared_ptr<table const> read_table(io::weight_source const& source, std::string const& name,
+                                          index_t columns) {
+    auto made = std::make_shared<table>(typename table::extents_type{config_.vocab_size, columns});
+    read_rows(source, name, made->view());
+    return made;
+  }
+
+  B ctx_;
+  io::model_config config_;
+  std::string identity_;
+  std::optional<data::tokenizer> tokenizer_;
+  std::shared_ptr<table const> embedding_, head_;
+  stack_type stack_;
+};
+
+}  // namespace accrete::inline v0
