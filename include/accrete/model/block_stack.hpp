@@ -1,5 +1,7 @@
 #pragma once
+#include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,9 +16,9 @@ namespace detail {
 
 /// A whole program's run on buffers of `n` tokens: cuts the rows, builds the frame, hands it to `use`.
 template <class Program, backend B, class Kernels, class Use>
-void with_execution(Kernels& kernels, wiring::site where, std::vector<matrix<B>> const& in,
-                    std::vector<matrix<B>> const& out, std::vector<matrix<B>> const& kept,
-                    std::vector<real_vector<B>> const& rows, std::vector<matrix<B>> const& scratch, index_t n,
+void with_execution(Kernels& kernels, wiring::site where, std::span<matrix<B> const> in,
+                    std::span<matrix<B> const> out, std::span<matrix<B> const> kept,
+                    std::span<real_vector<B> const> rows, std::span<matrix<B> const> scratch, index_t n,
                     Use&& use) {
   wiring::frame<Program, matrix<B>, real_vector<B>> frame;
   std::array<matrix<B>, std::size_t(Program::size)> kept_rows;
@@ -173,7 +175,7 @@ class block_stack {
                    detail::first_rows<std::size_t(readout_program::num_inputs)>(*now, n));
     });
     for (int s = readout_program::num_inputs; s < num_streams; ++s)
-      clear(ctx, (*now)[std::size_t(s)].slice(0, n));
+      detail::call_zero(ctx, (*now)[std::size_t(s)].slice(0, n));
     for (int l = num_layers() - 1; l >= w.first_kept; --l) {
       run_layer(ctx, batch, w, l, [&](auto& run) {
         constexpr auto streams = std::size_t(num_streams);
@@ -215,17 +217,17 @@ class block_stack {
   template <class Use>
   void run_entry(B const& ctx, workspace& w, index_t n, Use&& use) {
     equation_kernels<B> kernels{ctx, shape_.eps, entry_gains_};
-    detail::with_execution<entry_program, B>(kernels, {0, final_depth_}, {w.embedded}, w.boundary[0],
-                                             w.entry_kept, w.entry_rows, w.scratch.wiring, n, use);
+    detail::with_execution<entry_program, B>(kernels, {0, final_depth_}, std::span(&w.embedded, 1),
+                                             w.boundary[0], w.entry_kept, w.entry_rows, w.scratch.wiring, n,
+                                             use);
   }
   template <class Use>
   void run_readout(B const& ctx, workspace& w, index_t n, Use&& use) {
     equation_kernels<B> kernels{ctx, shape_.eps, readout_gains_};
     detail::with_execution<readout_program, B>(kernels, {final_depth_, final_depth_}, w.boundary.back(),
-                                               {w.hidden}, w.readout_kept, w.readout_rows, w.scratch.wiring, n,
-                                               use);
+                                               {&w.hidden, 1}, w.readout_kept, w.readout_rows, w.scratch.wiring,
+                                               n, use);
   }
-  static void clear(B const& ctx, matrix<B> m) { detail::call_scale(ctx, 0.0, m, m); }
 
   void check_fits(batch_type const& batch, workspace const& w) const {
     if (batch.num_tokens() > w.capacity)

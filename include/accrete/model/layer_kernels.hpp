@@ -1,5 +1,8 @@
 #pragma once
+#include <array>
+#include <cstddef>
 #include <type_traits>
+#include <vector>
 
 #include "accrete/model/layer_memory.hpp"
 #include "accrete/model/token_batch.hpp"
@@ -20,6 +23,10 @@ void call_scale(B const& ctx, A const&... a) {
 template <class B, class... A>
 void call_accumulate(B const& ctx, A const&... a) {
   accumulate(ctx, a...);
+}
+template <class B, class Matrix>
+void call_zero(B const& ctx, Matrix const& m) {
+  zero(ctx, m.flat());
 }
 template <class B, class Matrix>
 void copy_rows(B const& ctx, Matrix const& from, Matrix const& to) {
@@ -173,6 +180,7 @@ struct equation_kernels {
   void scale(double c, matrix<B> a, matrix<B> out) { detail::call_scale(ctx, c, a, out); }
   void accumulate(double c, matrix<B> a, matrix<B> out) { detail::call_accumulate(ctx, c, a, out); }
   void copy(matrix<B> a, matrix<B> out) { detail::copy_rows(ctx, a, out); }
+  void zero(matrix<B> out) { detail::call_zero(ctx, out); }
   void norm(int gain, matrix<B> a, matrix<B> out, real_vector<B> row) {
     rms_norm(ctx, a, gains[std::size_t(gain)].gain(), eps, out, row);
   }

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,7 @@ struct parameter {
   tensor<typename B::scalar, 2, typename B::space> value;           // [rows, columns]; a gain is [1, D]
   tensor<typename B::scalar, 2, typename B::space> gradient;        // as value, or empty
   tensor<typename B::real, 2, typename B::space> moment1, moment2;  // as value, or empty
+  std::int64_t updates = 0;  ///< of the moments: Adam's bias correction counts from the last reset
 
   parameter() = default;
   parameter(parameter_role r, std::vector<parameter_part> named_rows, index_t columns)
@@ -60,6 +62,7 @@ struct parameter {
     gradient = on ? decltype(gradient)(sizes) : decltype(gradient)();
     moment1 = on ? decltype(moment1)(sizes) : decltype(moment1)();
     moment2 = on ? decltype(moment2)(sizes) : decltype(moment2)();
+    updates = 0;
   }
 };
 

@@ -1,0 +1,71 @@
+#pragma once
+#include <cstddef>
+#include <string>
+
+#include "accrete/backend/types.hpp"
+#include "accrete/core/error.hpp"
+#include "accrete/core/rng.hpp"
+
+namespace accrete::inline v0 {
+
+/// Everything of a run that is neither the student's type nor its text. The defaults are the study's, but for
+/// its size: `steps`, `batch_tokens` and what follows from them.
+struct recipe {
+  index_t steps = 300;          ///< optimizer updates in one unit of the plan: a phase, in the study
+  index_t batch_tokens = 2048;  ///< most tokens of an update; it takes whole documents up to that
+  index_t micro_tokens = 0;     ///< most tokens in memory at once; gradients add up. 0: batch_tokens
+  double peak_learning_rate = 1e-4;
+  double min_learning_rate = 1e-6;
+  double warmup =
+      -1;  ///< fraction of a schedule's updates; < 0: 10% below 2,000 updates, else the paper's 1.5%
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0;  ///< on matrices and the head, never on gains
+  double max_gradient_norm = 0.5;
+  double temperature = 1.0;    ///< tau
+  double alpha = 0.7;          ///< of tau^2 KL(teacher || student)
+  double gamma = 0.3;          ///< of the cross-entropy
+  index_t evaluate_every = 0;  ///< updates between evaluations, counted within a phase; 0: at the end of phases
+  std::size_t logits_bytes = std::size_t(128) << 20;  ///< budget of a slice of both models' logits
+  accrete::seed seed{42};
+
+  [[nodiscard]] distillation_weights weights(index_t targets) const {
+    return {temperature, alpha, gamma, targets > 0 ? 1.0 / double(targets) : 0.0};
+  }
+  [[nodiscard]] index_t micro_capacity() const {
+    return micro_tokens > 0 && micro_tokens < batch_tokens ? micro_tokens : batch_tokens;
+  }
+
+  /// Throws config_error that names the first value that cannot work.
+  void check() const {
+    auto refuse = [](char const* name, std::string const& got, char const* expected, char const* hint = "") {
+      throw config_error(std::string("recipe.") + name, got, expected, hint);
+    };
+    auto number = [](double v) {
+      std::string s = std::to_string(v);
+      return s;
+    };
+    if (steps < 1) refuse("steps", std::to_string(steps), "1 or more");
+    if (batch_tokens < 2) refuse("batch_tokens", std::to_string(batch_tokens), "2 or more");
+    if (micro_tokens < 0) refuse("micro_tokens", std::to_string(micro_tokens), "0 or more");
+    if (!(peak_learning_rate > 0 && peak_learning_rate < 1e3))
+      refuse("peak_learning_rate", number(peak_learning_rate), "a positive number", "the paper's is 1e-4");
+    if (!(min_learning_rate >= 0 && min_learning_rate <= peak_learning_rate))
+      refuse("min_learning_rate", number(min_learning_rate), "0 or more and at most the peak");
+    if (!(warmup <= 1)) refuse("warmup", number(warmup), "a fraction of the schedule, at most 1");
+    if (!(beta1 >= 0 && beta1 < 1)) refuse("beta1", number(beta1), "0 <= beta1 < 1");
+    if (!(beta2 >= 0 && beta2 < 1)) refuse("beta2", number(beta2), "0 <= beta2 < 1");
+    if (!(epsilon > 0)) refuse("epsilon", number(epsilon), "a positive number");
+    if (!(weight_decay >= 0)) refuse("weight_decay", number(weight_decay), "0 or more");
+    if (!(max_gradient_norm > 0))
+      refuse("max_gradient_norm", number(max_gradient_norm), "a positive number",
+             "a large one turns clipping off");
+    if (!(temperature > 0)) refuse("temperature", number(temperature), "a positive number");
+    if (!(alpha >= 0 && gamma >= 0 && alpha + gamma > 0))
+      refuse("alpha, gamma", number(alpha) + ", " + number(gamma), "0 or more and not both 0");
+    if (evaluate_every < 0) refuse("evaluate_every", std::to_string(evaluate_every), "0 or more");
+  }
+};
+
+}  // namespace accrete::inline v0
