@@ -1,7 +1,12 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <string>
+#include <type_traits>
+#include <utility>
 
+#include "accrete/backend/check.hpp"
+#include "accrete/core/error.hpp"
 #include "accrete/model/parameter.hpp"
 
 namespace accrete::inline v0::distill {
@@ -10,7 +15,7 @@ namespace accrete::inline v0::distill {
 struct loss_sums {
   double kd = 0;  ///< tau^2 KL(teacher || student)
   double ce = 0;
-  index_t targets = 0;
+  index_t targets = 0;  ///< for whoever knows the batch to fill in: targets may lie where the host cannot count
 
   loss_sums& operator+=(loss_sums const& o) {
     kd += o.kd;
@@ -49,8 +54,9 @@ struct slice_lengths {
 template <backend B>
 class vocabulary_head {
  public:
+  /// Throws config_error unless both slices hold at least one token.
   vocabulary_head(index_t vocabulary, slice_lengths slices)
-      : slices_(slices),
+      : slices_(checked(slices)),
         student_logits_({slices.student, vocabulary}),
         teacher_logits_({slices.teacher, vocabulary}),
         sums_({2}) {}
@@ -64,6 +70,10 @@ class vocabulary_head {
                     model::matrix_in<B> hidden, model::parameter<B>& head,
                     view<std::int32_t const, 1, typename B::space> targets, distillation_weights const& weights,
                     model::matrix<B> dhidden) {
+    check::that(teacher_hidden.rows() == hidden.rows(), "vocabulary_head::distill",
+                "teacher and student states of different numbers of tokens", "one state of each for a token");
+    check::shape("vocabulary_head::distill", "targets", targets, {hidden.rows()});
+    if (!dhidden.empty()) check::shape("vocabulary_head::distill", "dhidden", dhidden, hidden.extents);
     zero_sums(ctx);
     for (index_t first = 0; first < hidden.rows(); first += slices_.student) {
       index_t const count = std::min(slices_.student, hidden.rows() - first);
@@ -88,6 +98,7 @@ class vocabulary_head {
   /// Cross-entropy of one model: hidden [T, D], head [V, D], targets [T].
   loss_sums cross_entropy_of(B const& ctx, model::matrix_in<B> hidden, model::matrix_in<B> head,
                              view<std::int32_t const, 1, typename B::space> targets) {
+    check::shape("vocabulary_head::cross_entropy_of", "targets", targets, {hidden.rows()});
     zero_sums(ctx);
     for (index_t first = 0; first < hidden.rows(); first += slices_.student) {
       index_t const count = std::min(slices_.student, hidden.rows() - first);
@@ -99,6 +110,14 @@ class vocabulary_head {
   }
 
  private:
+  static slice_lengths checked(slice_lengths s) {
+    if (s.student < 1 || s.teacher < 1)
+      throw config_error(
+          "vocabulary_head",
+          "slices of " + std::to_string(s.student) + " and " + std::to_string(s.teacher) + " tokens",
+          "at least 1 each");
+    return s;
+  }
   // The sums live where the losses are computed; a backend that is not the host's brings them over.
   static_assert(std::is_same_v<typename B::space, mem::host>);
   void zero_sums(B const&) { sums_.view()(0) = sums_.view()(1) = 0; }

@@ -1,8 +1,10 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -225,8 +227,8 @@ class block_stack {
   void run_readout(B const& ctx, workspace& w, index_t n, Use&& use) {
     equation_kernels<B> kernels{ctx, shape_.eps, readout_gains_};
     detail::with_execution<readout_program, B>(kernels, {final_depth_, final_depth_}, w.boundary.back(),
-                                               {&w.hidden, 1}, w.readout_kept, w.readout_rows, w.scratch.wiring,
-                                               n, use);
+                                               std::span(&w.hidden, 1), w.readout_kept, w.readout_rows,
+                                               w.scratch.wiring, n, use);
   }
 
   void check_fits(batch_type const& batch, workspace const& w) const {

@@ -1,8 +1,10 @@
 #pragma once
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "accrete/core/error.hpp"
 #include "accrete/growth/schedule.hpp"
 #include "accrete/model/block_stack.hpp"
 #include "accrete/model/layer.hpp"
@@ -46,6 +48,9 @@ class student {
   /// Appends what phase p activates (old weights are not touched) and marks what it trains; gradients and
   /// moments of what is frozen are freed, those of what is new are zero.
   void begin_phase(int p) {
+    if (p < 0 || p >= plan.num_phases())
+      throw config_error("student::begin_phase", "phase " + std::to_string(p),
+                         "0 to " + std::to_string(plan.num_phases() - 1));
     auto const& phase = plan.phases[std::size_t(p)];
     int const first_new = stack_.num_layers();
     for (int l = first_new; l < plan.active_layers(p); ++l)
