@@ -1,0 +1,67 @@
+#pragma once
+#include <concepts>
+#include <cstddef>
+#include <string>
+
+#include "accrete/core/error.hpp"
+#include "accrete/core/view.hpp"
+#include "accrete/cpu/gemm_provider.hpp"
+#include "accrete/cpu/parallel.hpp"
+#include "accrete/tensor/tensor.hpp"
+
+namespace accrete::inline v0::cpu {
+
+struct eigen_gemm;
+
+/// The CPU backend's context: how many threads work, and the scratch that operations need between their own
+/// lines. Matrix products come from Gemm, everything else from Eigen arrays and loops that the compiler
+/// vectorizes. Results repeat bit by bit for the same number of threads. One object serves one calling thread
+/// at a time.
+template <class Scalar, class Gemm = eigen_gemm>
+class backend {
+  static_assert(std::same_as<Scalar, float> || std::same_as<Scalar, double>,
+                "[accrete] cpu::backend: Scalar must be 'float' or 'double'");
+
+ public:
+  using scalar = Scalar;
+  using real = Scalar;
+  using space = mem::host;
+  using gemm = Gemm;
+
+  static constexpr char const* name() { return "cpu"; }
+
+  /// Works with all threads that OpenMP offers.
+  backend() : backend(detail::available_threads()) {}
+  /// Works with `threads` threads; throws config_error unless at least 1.
+  explicit backend(int threads) : threads_(threads) {
+    if (threads < 1) {
+      throw config_error("cpu::backend", std::to_string(threads) + " threads", "at least 1");
+    }
+  }
+  /// A copy has the same number of threads and scratch of its own.
+  backend(backend const& other) : threads_(other.threads_) {}
+  backend(backend&&) noexcept = default;
+  backend& operator=(backend other) noexcept {
+    threads_ = other.threads_;
+    scratch_ = static_cast<tensor<std::byte, 1>&&>(other.scratch_);
+    return *this;
+  }
+  ~backend() = default;
+
+  [[nodiscard]] int threads() const { return threads_; }
+
+  /// Room for `count` elements of T, aligned to a cache line, with whatever was there before. It belongs to the
+  /// operation that asked, until the next one asks; allocates only when no request was this large yet.
+  template <class T>
+  [[nodiscard]] T* scratch(index_t count) const {
+    index_t const bytes = count * index_t(sizeof(T));
+    if (bytes > scratch_.size()) scratch_ = tensor<std::byte, 1>({bytes});
+    return reinterpret_cast<T*>(scratch_.data());
+  }
+
+ private:
+  int threads_;
+  mutable tensor<std::byte, 1> scratch_;
+};
+
+}  // namespace accrete::inline v0::cpu

@@ -1,0 +1,75 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+
+#include "accrete/backend/arguments.hpp"
+#include "accrete/backend/check.hpp"
+#include "accrete/backend/types.hpp"
+#include "accrete/cpu/context.hpp"
+#include "accrete/cpu/parallel.hpp"
+
+namespace accrete::inline v0::cpu {
+
+/// table [V, D], ids [T] -> out [T, D]. Throws shape_error, for an id past the table too.
+template <class T, class Gemm>
+void embed(backend<T, Gemm> const& ctx, args::in2<T> table, args::ids<> ids, args::out2<T> out) {
+  check::shape("embed", "out", out, {ids.rows(), table.columns()});
+  check::ids_below("embed", ids, table.rows(), "rows of the table");
+  for_ranges(ctx.threads(), out.rows(), out.columns(), [&](range r) {
+    for (index_t t = r.first; t < r.last; ++t) std::copy_n(table.row(ids(t)), out.columns(), out.row(t));
+  });
+}
+
+/// cosines, sines [positions, head_dim / 2] of position * theta^(-2i / head_dim), the angle in double whatever
+/// T is. Throws shape_error.
+template <class T, class Gemm>
+void rotary_table(backend<T, Gemm> const& ctx, double theta, args::out2<T> cosines, args::out2<T> sines) {
+  check::shape("rotary_table", "sines", sines, cosines.extents);
+  index_t const half = cosines.columns();
+  constexpr index_t angle_cost = 64;  // elements of streaming that a power, a cosine and a sine are worth
+  for_ranges(ctx.threads(), cosines.rows(), half * angle_cost, [&](range r) {
+    for (index_t i = 0; i < half; ++i) {
+      double const frequency = std::pow(theta, -double(i) / double(half));
+      for (index_t position = r.first; position < r.last; ++position) {
+        double const angle = double(position) * frequency;
+        cosines(position, i) = T(std::cos(angle));
+        sines(position, i) = T(std::sin(angle));
+      }
+    }
+  });
+}
+
+/// Rotates the pairs (i, i + head_dim / 2) of every head of x [T, H * head_dim] in place by the angles of its
+/// row's position; head_dim is twice the tables' width. The inverse is the backward too. Throws shape_error,
+/// for a position past the tables too.
+template <class T, class Gemm>
+void rotary(backend<T, Gemm> const& ctx, args::out2<T> x, args::ids<> positions, args::in2<T> cosines,
+            args::in2<T> sines, rotation way) {
+  index_t const half = cosines.columns();
+  check::shape("rotary", "sines", sines, cosines.extents);
+  check::shape("rotary", "positions", positions, {x.rows()});
+  check::that(half > 0 && x.columns() % (2 * half) == 0, "rotary", "a width that is not a number of heads",
+              "x [T, heads * head_dim] and tables of head_dim / 2 columns");
+  check::ids_below("rotary", positions, cosines.rows(), "positions of the table");
+  T const sign = way == rotation::forward ? T(1) : T(-1);
+  for_ranges(ctx.threads(), x.rows(), x.columns(), [&](range r) {
+    for (index_t t = r.first; t < r.last; ++t) {
+      T const* const c = cosines.row(positions(t));
+      T const* const s = sines.row(positions(t));
+      for (index_t first = 0; first < x.columns(); first += 2 * half) {
+        T* const low = x.row(t) + first;
+        T* const high = low + half;
+#pragma omp simd
+        for (index_t i = 0; i < half; ++i) {
+          T const a = low[i];
+          T const b = high[i];
+          T const sine = sign * s[i];
+          low[i] = a * c[i] - b * sine;
+          high[i] = b * c[i] + a * sine;
+        }
+      }
+    }
+  });
+}
+
+}  // namespace accrete::inline v0::cpu

@@ -1,0 +1,114 @@
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+#include "accrete/cpu/backend.hpp"
+#include "accrete/reference/backend.hpp"
+#include "support/catch.hpp"
+#include "support/matrices.hpp"
+
+namespace ac = accrete;
+using ac::index_t;
+using ac::store;
+using test::distance;
+using test::matrix;
+using test::normal;
+using test::tolerance;
+
+using scalars = std::tuple<float, double>;
+constexpr index_t sizes[] = {1, 3, 7, 33, 129};
+ac::reference::backend<double> const oracle;
+
+TEMPLATE_LIST_TEST_CASE("linear and its backwards agree with plain loops", "[cpu][linear]", scalars) {
+  using T = TestType;
+  double const limit = tolerance<T>;
+  ac::cpu::backend<T> const ctx(2);
+  for (index_t const tokens : sizes) {
+    for (index_t const in : sizes) {
+      for (index_t const out : sizes) {
+        auto const gap = (tokens + in + out) % 3;
+        auto const how = (tokens + out) % 4 == 0 ? store::replace : store::add;
+        auto const x = normal<T>(tokens, in, 1, gap);
+        auto const w = normal<T>(out, in, 2, 2 * gap);
+        auto const dy = normal<T>(tokens, out, 3, gap);
+        auto const wide_x = x.widened();
+        auto const wide_w = w.widened();
+        auto const wide_dy = dy.widened();
+
+        auto y = normal<T>(tokens, out, 4, 3 * gap);
+        auto wide_y = y.widened();
+        linear(ctx, x, w, y, how);
+        linear(oracle, wide_x, wide_w, wide_y, how);
+        auto dx = normal<T>(tokens, in, 5, gap);
+        auto wide_dx = dx.widened();
+        linear_backward_input(ctx, dy, w, dx, how);
+        linear_backward_input(oracle, wide_dy, wide_w, wide_dx, how);
+        auto dw = normal<T>(out, in, 6, gap);
+        auto wide_dw = dw.widened();
+        linear_backward_weight(ctx, dy, x, dw, how);
+        linear_backward_weight(oracle, wide_dy, wide_x, wide_dw, how);
+
+        CAPTURE(tokens, in, out, gap);
+        REQUIRE(distance(y, wide_y) < limit);
+        REQUIRE(distance(dx, wide_dx) < limit);
+        REQUIRE(distance(dw, wide_dw) < limit);
+      }
+    }
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("linear with nothing to sum over is zero, or adds nothing", "[cpu][linear]", scalars) {
+  using T = TestType;
+  ac::cpu::backend<T> const ctx(2);
+  matrix<T> const x(3, 0);
+  matrix<T> const w(2, 0);
+  auto y = normal<T>(3, 2, 1);
+  auto const before = y;
+  linear(ctx, x, w, y, store::add);
+  REQUIRE(y.values == before.values);
+  linear(ctx, x, w, y, store::replace);
+  REQUIRE(y.values == std::vector<T>(6, T(0)));
+}
+
+TEST_CASE("linear gives the same bits twice, and nearly the same on one thread and on two", "[cpu][linear]") {
+  ac::cpu::backend<float> const one(1);
+  ac::cpu::backend<float> const two(2);
+  for (index_t const tokens : {5, 64, 300}) {
+    auto const x = normal<float>(tokens, 192, 1);
+    auto const w = normal<float>(517, 192, 2);
+    auto const dy = normal<float>(tokens, 517, 3);
+    auto const run = [&](ac::cpu::backend<float> const& ctx) {
+      std::vector<matrix<float>> results;
+      results.emplace_back(tokens, 517);
+      results.emplace_back(tokens, 192);
+      results.emplace_back(517, 192);
+      linear(ctx, x, w, results[0], store::replace);
+      linear_backward_input(ctx, dy, w, results[1], store::replace);
+      linear_backward_weight(ctx, dy, x, results[2], store::replace);
+      return results;
+    };
+    auto const first = run(two);
+    auto const again = run(two);
+    auto const alone = run(one);
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      REQUIRE(first[i].values == again[i].values);
+      REQUIRE(distance(first[i], alone[i]) < 1e-6);
+    }
+  }
+}
+
+TEST_CASE("linear refuses matrices that do not fit", "[cpu][linear]") {
+  ac::cpu::backend<float> const ctx(1);
+  matrix<float> const x(4, 3);
+  matrix<float> const w(5, 2);
+  matrix<float> y(4, 5);
+  REQUIRE_THROWS_AS(linear(ctx, x, w, y, store::replace), ac::shape_error);
+  REQUIRE_THROWS_AS(linear_backward_input(ctx, x, w, y, store::replace), ac::shape_error);
+  REQUIRE_THROWS_AS(linear_backward_weight(ctx, x, w, y, store::replace), ac::shape_error);
+}
+
+TEST_CASE("cpu backend refuses to work with no thread", "[cpu][backend]") {
+  REQUIRE_THROWS_AS(ac::cpu::backend<float>(0), ac::config_error);
+  REQUIRE(ac::cpu::backend<float>(3).threads() == 3);
+  REQUIRE(ac::cpu::backend<float>().threads() >= 1);
+}
