@@ -30,6 +30,7 @@ struct corpus {
   std::vector<index_t> origins;      // [D] number of the text a document was cut from, ascending
   index_t num_origins = 0;           // texts seen, those without a document included
   index_t dropped = 0;               // texts and rests of fewer than two tokens
+  index_t num_empty = 0;             // texts without a character, which have no number
 
   [[nodiscard]] index_t num_tokens() const { return index_t(tokens.size()); }
   [[nodiscard]] index_t num_documents() const { return index_t(origins.size()); }
@@ -46,10 +47,10 @@ struct corpus {
       throw config_error("data::cutting", "max_length " + std::to_string(cut.max_length), "2 or more",
                          "a document of one token has no target");
     auto const window = std::size_t(cut.max_length);
-    std::size_t const end = cut.how == cutting::first ? std::min(text.size(), window) : text.size();
+    std::size_t const end = cut.how == cutting::first ? (std::min)(text.size(), window) : text.size();
     if (end == 0) ++dropped;
     for (std::size_t at = 0; at < end; at += window) {
-      auto const part = text.subspan(at, std::min(window, end - at));
+      auto const part = text.subspan(at, (std::min)(window, end - at));
       if (part.size() < 2) {
         ++dropped;
         continue;

@@ -1,0 +1,99 @@
+#pragma once
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "accrete/core/error.hpp"
+#include "accrete/core/view.hpp"
+#include "accrete/data/corpus.hpp"
+#include "accrete/data/text_files.hpp"
+#include "accrete/data/tokenizer.hpp"
+#include "accrete/io/detail/bytes.hpp"
+
+namespace accrete::inline v0::data {
+
+struct open_options {
+  cutting cut{};
+};
+
+/// Reads and tokenizes all text below some files and folders, each text by itself, and cuts it. Throws
+/// `io_error` when a file cannot be used or nothing is left.
+inline corpus open(std::span<std::filesystem::path const> paths, tokenizer const& words,
+                   open_options const& options = {}) {
+  corpus all;
+  std::vector<std::int32_t> ids;
+  auto const num_empty = for_each_text(paths, [&](document_text const& document) {
+    ids.clear();
+    if (words.add_bos()) ids.push_back(words.bos());
+    try {
+      words.encode(document.text, ids);
+    } catch (config_error const& e) {
+      throw io_error("data::open " + io::detail::path_text(document.name) + ": " + e.what());
+    }
+    all.append(ids, options.cut);
+  });
+  all.num_empty = num_empty;
+  if (all.num_documents() == 0)
+    throw io_error("data::open",
+                   "0 documents (" + std::to_string(num_empty) + " empty texts, " +
+                       std::to_string(all.dropped) + " of fewer than 2 tokens)",
+                   "at least 1", "give text");
+  return all;
+}
+inline corpus open(std::filesystem::path const& path, tokenizer const& words,
+                   open_options const& options = {}) {
+  return open(std::span(&path, 1), words, options);
+}
+
+/// Reads token ids instead of text: decimal numbers between white space, one document a line. Throws `io_error`
+/// naming the line when a word is no id below `vocabulary`.
+inline corpus open_ids(std::filesystem::path const& path, index_t vocabulary,
+                       open_options const& options = {}) {
+  std::string const where = "data::open_ids " + io::detail::path_text(path);
+  std::error_code failed;
+  if (!std::filesystem::is_regular_file(path, failed))
+    throw io_error(where, failed ? "'" + failed.message() + "'" : "no plain file", "a file of token ids");
+  std::string const text = detail::read_text_file(path);
+  corpus all;
+  std::vector<std::int32_t> ids;
+  std::size_t line = 1;
+  auto const end_line = [&] {
+    if (ids.empty())
+      ++all.num_empty;
+    else
+      all.append(ids, options.cut);
+    ids.clear();
+    ++line;
+  };
+  char const* const end = text.data() + text.size();
+  for (char const* at = text.data(); at != end;) {
+    if (*at == '\n') end_line();
+    if (*at == ' ' || *at == '\t' || *at == '\r' || *at == '\n') {
+      ++at;
+      continue;
+    }
+    std::int32_t id = -1;
+    auto const [stop, fault] = std::from_chars(at, end, id);
+    bool const ends = stop == end || *stop == ' ' || *stop == '\t' || *stop == '\r' || *stop == '\n';
+    if (fault != std::errc{} || !ends || id < 0 || id >= vocabulary) {
+      std::string_view const rest(at, std::size_t(end - at));
+      auto const word = rest.substr(0, rest.find_first_of(" \t\r\n"));
+      throw io_error(where + ":" + std::to_string(line),
+                     io::detail::name_text(word) + " as token " + std::to_string(ids.size()),
+                     "0 <= id < " + std::to_string(vocabulary), "one document a line, ids between spaces");
+    }
+    ids.push_back(id);
+    at = stop;
+  }
+  if (!ids.empty()) end_line();
+  if (all.num_documents() == 0) throw io_error(where, "0 documents of 2 tokens or more", "at least 1");
+  return all;
+}
+
+}  // namespace accrete::inline v0::data

@@ -1,0 +1,142 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <ios>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "accrete/core/error.hpp"
+#include "accrete/core/view.hpp"
+#include "accrete/data/json_lines.hpp"
+#include "accrete/data/utf8.hpp"
+#include "accrete/io/detail/bytes.hpp"
+
+namespace accrete::inline v0::data {
+
+/// Files of other kinds inside of a folder are passed over; `.rst.txt` ends in `.txt`. All are taken as they
+/// stand, markup included: the teacher has read such text as well.
+inline constexpr std::array<std::string_view, 5> text_extensions{".txt", ".md", ".rst", ".pod", ".jsonl"};
+
+struct document_text {
+  std::string name;  ///< its file, with `:line` for a line of a .jsonl file
+  std::string text;
+};
+
+namespace detail {
+/// The extension in lower case.
+inline std::string text_extension(std::filesystem::path const& path) {
+  std::string extension = path.extension().string();
+  for (char& c : extension)
+    if (c >= 'A' && c <= 'Z') c = char(c - 'A' + 'a');
+  return extension;
+}
+
+inline bool blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
+}
+
+/// A whole file, checked to be UTF-8 text; a byte order mark is removed.
+inline std::string read_text_file(std::filesystem::path const& path) {
+  auto const where = "data::read_text " + io::detail::path_text(path);
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  auto const size = in ? std::streamoff(in.tellg()) : -1;
+  if (size < 0) throw io_error(where, "no access", "a readable file", "check its permissions");
+  std::string text(std::size_t(size), '\0');
+  in.seekg(0).read(text.data(), size);
+  if (in.gcount() != size)
+    throw io_error(where, std::to_string(in.gcount()) + " bytes", std::to_string(size), "is the disk whole?");
+  auto const zero = text.find('\0');
+  if (zero != std::string::npos)
+    throw io_error(where, "a zero at byte " + std::to_string(zero), "text", "the file is binary: leave it out");
+  auto const bad = find_invalid_utf8(text);
+  if (bad != std::string_view::npos)
+    throw io_error(where, "invalid UTF-8 at byte " + std::to_string(bad), "UTF-8 text",
+                   "convert it with iconv or leave it out");
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  return text;
+}
+}  // namespace detail
+
+/// The files that `paths` stand for, in the order given: a file is itself, a folder all files below it with one
+/// of `text_extensions`, sorted by path. Throws `io_error` on a path that is missing, no plain file or a folder
+/// without such a file.
+inline std::vector<std::filesystem::path> find_text_files(std::span<std::filesystem::path const> paths) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> files;
+  for (fs::path const& path : paths) {
+    std::string const where = "data::read_text " + io::detail::path_text(path);
+    std::error_code failed;
+    auto const kind = fs::status(path, failed).type();
+    if (kind == fs::file_type::not_found)
+      throw io_error(where, "nothing there", "a file or a folder", "check the path");
+    if (kind == fs::file_type::regular) {
+      files.push_back(path);
+      continue;
+    }
+    if (kind != fs::file_type::directory)
+      throw io_error(where, failed ? "'" + failed.message() + "'" : "a special file", "a file or a folder");
+    auto const before = files.size();
+    for (fs::recursive_directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
+      auto const extension = detail::text_extension(at->path());
+      std::error_code unknown;  // a link to nowhere is no regular file
+      if (std::find(text_extensions.begin(), text_extensions.end(), extension) != text_extensions.end() &&
+          at->is_regular_file(unknown))
+        files.push_back(at->path());
+    }
+    if (failed) throw io_error(where, "'" + failed.message() + "'", "a folder that can be read to its end");
+    if (files.size() == before) {
+      std::string known;
+      for (auto const extension : text_extensions) known += (known.empty() ? "" : " ") + std::string(extension);
+      throw io_error(where, "a folder without text", "a file that ends in one of " + known,
+                     "name a file of another kind itself");
+    }
+    std::sort(files.begin() + index_t(before), files.end());
+  }
+  return files;
+}
+
+/// Calls `visit(document_text)` for every text below `paths` and returns how many were empty or blank and so
+/// passed over. One file is in memory at a time. Throws `io_error`, also on binary files and invalid UTF-8.
+template <class Visit>
+index_t for_each_text(std::span<std::filesystem::path const> paths, Visit&& visit) {
+  index_t num_empty = 0;
+  auto const give = [&](std::string name, std::string text) {
+    if (detail::blank(text))
+      ++num_empty;
+    else
+      visit(document_text{std::move(name), std::move(text)});
+  };
+  for (auto const& file : find_text_files(paths)) {
+    std::string text = detail::read_text_file(file);
+    if (detail::text_extension(file) != ".jsonl" || detail::blank(text))
+      give(file.string(), std::move(text));
+    else
+      for_each_json_text(
+          text, "data::read_text " + io::detail::path_text(file),
+          [&](std::string const& t, std::size_t line) { give(file.string() + ":" + std::to_string(line), t); });
+  }
+  return num_empty;
+}
+
+/// All texts below some paths.
+struct text_set {
+  std::vector<document_text> documents;
+  index_t num_empty = 0;
+};
+inline text_set read_text(std::span<std::filesystem::path const> paths) {
+  text_set all;
+  all.num_empty = for_each_text(paths, [&](document_text d) { all.documents.push_back(std::move(d)); });
+  return all;
+}
+inline text_set read_text(std::filesystem::path const& path) {
+  return read_text(std::span(&path, 1));
+}
+
+}  // namespace accrete::inline v0::data
