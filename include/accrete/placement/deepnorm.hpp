@@ -10,7 +10,7 @@ namespace accrete::inline v0::placement {
 /// the plan, so that neither moves while the student grows.
 struct deepnorm {
   struct alpha {
-    static constexpr char const* name = "(2L)^1/4";
+    static constexpr char const* name = "(2L)^(1/4)";
     static double at(wiring::site s) { return std::pow(2.0 * s.depth, 0.25); }
   };
   static double beta(wiring::site s) { return std::pow(8.0 * s.depth, -0.25); }

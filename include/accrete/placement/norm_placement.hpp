@@ -1,6 +1,8 @@
 #pragma once
 #include <cmath>
 #include <concepts>
+#include <cstddef>
+#include <iterator>
 #include <string>
 #include <type_traits>
 
@@ -49,7 +51,53 @@ concept has_name = requires {
 template <class P>
 concept norm_placement = placement::has_wiring<P> && placement::has_boundary<P>;
 
-/// One readable sentence for each thing that can be missing, on every compiler.
+namespace placement::detail {
+
+// What the ends must be for a stack of `Streams` streams.
+template <class Entry, class Readout, int Streams>
+constexpr void check_ends(ends<Entry, Readout>) {
+  using entry = wiring::program<Entry>;
+  using readout = wiring::program<Readout>;
+  constexpr auto sublayers = []<class P>(P) { return P::count(wiring::op::apply); };
+  static_assert(
+      sublayers(entry{}) == 0 && sublayers(readout{}) == 0,
+      "[accrete] norm_placement: an end of the stack calls a sublayer. 'boundary' may add and normalize "
+      "only. See docs/policies.md#norm_placement");
+  static_assert(
+      entry::num_inputs == 1 && (entry::num_outputs == 1 || entry::num_outputs == Streams),
+      "[accrete] norm_placement: 'boundary' must make the streams from the embedding x: one value for all "
+      "of them, or streams(...) with as many as 'wiring' has. See docs/policies.md#norm_placement");
+  static_assert(readout::num_outputs == 1 && readout::num_inputs <= Streams,
+                "[accrete] norm_placement: 'boundary' must give the head one value, made from the streams that "
+                "'wiring' has. See docs/policies.md#norm_placement");
+}
+
+template <class E>
+inline constexpr int num_norms = wiring::program<E>::num_gains;
+template <class When, class A, class B>
+inline constexpr int num_norms<wiring::choice<When, A, B>> =
+    num_norms<A> > num_norms<B> ? num_norms<A> : num_norms<B>;
+
+// Everything a placement that has its two members may still get wrong.
+template <class P>
+constexpr void check_parts() {
+  using layer = decltype(wiring::layer_equation(P::wiring));
+  constexpr int streams = wiring::equation_traits<layer>::num_streams;
+  using both_ends = std::remove_cvref_t<decltype(P::boundary)>;
+  []<class Entry, class Readout>(ends<Entry, Readout> e) {
+    check_ends<Entry, Readout, streams>(e);
+  }(both_ends{});
+  if constexpr (requires { P::norm_names; }) {
+    static_assert(
+        std::size(P::norm_names) == std::size_t(num_norms<layer>),
+        "[accrete] norm_placement: 'norm_names' must name each norm of a layer once, in evaluation order "
+        "(attention's, then the MLP's). See docs/policies.md#norm_placement");
+  }
+}
+
+}  // namespace placement::detail
+
+/// One readable sentence for each thing that can be missing or wrong, on every compiler.
 template <class P>
 struct check_norm_placement {
   static_assert(
@@ -60,6 +108,11 @@ struct check_norm_placement {
       placement::has_boundary<P>,
       "[accrete] norm_placement: P needs 'static constexpr auto boundary', one of placement::boundary::{none, "
       "final_norm, entry_norm, both} or make_ends(entry, readout). See docs/policies.md#norm_placement");
+  static constexpr bool parts_hold = [] {
+    if constexpr (placement::has_wiring<P> && placement::has_boundary<P>) placement::detail::check_parts<P>();
+    return true;
+  }();
+  static_assert(parts_hold);
 };
 
 namespace placement {

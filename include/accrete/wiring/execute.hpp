@@ -9,7 +9,7 @@
 
 namespace accrete::inline v0::wiring {
 
-/// The buffers one run of a program works in. Matrix is [T, D], Row is [T].
+/// The buffers one run of a program works in, no two of which overlap. Matrix is [T, D], Row is [T].
 ///   in, out:  one per stream. In a backward `in` still holds the forward's inputs.
 ///   kept:     forward_plan_of<P, training>.num_kept buffers, this layer's own; rows: P::num_rows, likewise
 ///   scratch:  num_scratch<P> buffers, shared by everybody
@@ -27,7 +27,9 @@ struct frame {
 ///   norm(gain, a, out, row)  add_norm(a, b, sum, gain, out, row)  norm_backward(gain, a, row, d, da, store)
 ///   unit(a, out, row)        unit_backward(a, row, d, da, store)
 ///   apply<Sublayer>(a, out)  apply_backward<Sublayer>(a, d, da, store)
-/// and knows nothing of equations; this class knows nothing of backends.
+///   zero(out)                only for programs with an input that no gradient reaches
+/// and knows nothing of equations; this class knows nothing of backends. Only `scale` is asked to work in
+/// place.
 template <class P, class Kernels, class Matrix, class Row>
 class execution {
  public:
@@ -49,11 +51,10 @@ class execution {
                 std::array<Matrix, std::size_t(P::num_inputs)> const& outgoing) {
     incoming_ = &incoming;
     outgoing_ = &outgoing;
-    each_value([&](auto i) {
-      constexpr auto c = P::at(i);
-      if constexpr (c.code == op::input && !P::has_gradient(i))
-        k_.scale(0.0, outgoing[std::size_t(c.stream)], outgoing[std::size_t(c.stream)]);
-    });
+    [&]<int... S>(std::integer_sequence<int, S...>) {
+      (clear_unreached<S>(), ...);
+    }
+    (std::make_integer_sequence<int, P::num_inputs>{});
     for (std::size_t s = 0; s < std::size_t(P::num_outputs); ++s) {  // gradients that arrive away from home
       int const o = P::outs[s];
       home const h = backward_plan_of<P>.gradient[std::size_t(o)];
@@ -75,6 +76,11 @@ class execution {
       (visit(std::integral_constant<int, I>{}), ...);
     }
     (std::make_integer_sequence<int, P::size>{});
+  }
+  /// The other value an instruction reads, or the first again: a surrogate may have no value at all.
+  static constexpr int second_read(int i) {
+    auto const c = P::at(i);
+    return c.code == op::add ? c.b : c.a;
   }
   static constexpr int first_stream_of(int o) {
     for (int s = 0; s < P::num_outputs; ++s)
@@ -118,9 +124,14 @@ class execution {
         k_.add_norm(value<For>(c.a), value<For>(c.b), value<For>(I), P::at(n).gain, value<For>(n),
                     f_.rows[P::at(n).row]);
       } else {
-        compute<I>(value<For>(c.a), value<For>(c.b < 0 ? c.a : c.b), value<For>(I));
+        compute<I>(value<For>(c.a), value<For>(second_read(I)), value<For>(I));
       }
     }
+  }
+
+  template <int Stream>
+  void clear_unreached() {
+    if constexpr (!P::reaches(Stream)) k_.zero((*outgoing_)[std::size_t(Stream)]);
   }
 
   template <int I>
@@ -141,7 +152,7 @@ class execution {
     constexpr auto c = P::at(step.value);
     using node = typename P::template value<step.value>;
     if constexpr (step.rebuild) {
-      compute<step.value>(past(c.a), past(c.b < 0 || c.code == op::through ? c.a : c.b), past(step.value));
+      compute<step.value>(past(c.a), past(second_read(step.value)), past(step.value));
     } else {
       Matrix const& d = gradient(step.value);
       constexpr store how = step.to_a == flow::add ? store::add : store::replace;
@@ -171,7 +182,7 @@ class execution {
 
   Kernels& k_;
   site site_;
-  frame<P, Matrix, Row> const& f_;
+  frame<P, Matrix, Row> f_;
   std::array<Matrix, std::size_t(P::num_outputs)> const* incoming_ = nullptr;
   std::array<Matrix, std::size_t(P::num_inputs)> const* outgoing_ = nullptr;
 };

@@ -1,4 +1,5 @@
 #pragma once
+#include <concepts>
 #include <type_traits>
 
 /// The words a residual equation is written in. An expression is an empty value whose type is the equation:
@@ -21,6 +22,12 @@ struct list {
 };
 
 enum class op { input, apply, norm, unit, add, scale, through };
+
+namespace detail {
+template <class>
+inline constexpr bool never =
+    false;  // a static_assert on it fires when its template is used, not when it is read
+}  // namespace detail
 
 struct expression_base {};
 template <class E>
@@ -50,6 +57,7 @@ template <int Tag, class E>
 struct normalized : expression_base {  // one gain per node, numbered in evaluation order
   using operands = list<E>;
   static constexpr op code = op::norm;
+  static constexpr int tag = Tag;
   template <class A>
   static constexpr normalized<Tag, A> over(A) {
     return {};
@@ -138,10 +146,26 @@ struct unit_word {
   }
 };
 
+template <class Named>
+concept has_site_value = requires(site where) {
+  { Named::at(where) } -> std::convertible_to<double>;
+  { Named::name } -> std::convertible_to<char const*>;
+};
+template <class Named>
+concept has_site_answer = requires(site where) {
+  { Named::at(where) } -> std::same_as<bool>;
+  { Named::name } -> std::convertible_to<char const*>;
+};
+
 /// A constant of the equation: a named struct with `static double at(site)` and `static constexpr const char*
 /// name`. Lambdas would do, but each translation unit would see a type of its own.
 template <class Named>
-struct constant {};
+struct constant {
+  static_assert(
+      has_site_value<Named>,
+      "[accrete] norm_placement: constant<C> needs a struct C with 'static double at(wiring::site)' and "
+      "'static constexpr char const* name'. See docs/policies.md#norm_placement");
+};
 
 inline constexpr stream<0> x{};                    ///< the residual stream
 inline constexpr stream<1> y{};                    ///< a second one, where the method has it
@@ -164,7 +188,18 @@ constexpr scaled<Named, E> operator*(constant<Named>, E) {
 }
 /// A number has no type of its own: name it as a struct and write `constant<that>{} * e`.
 template <expression E>
-void operator*(double, E) = delete;
+constexpr E operator*(double, E e) {
+  static_assert(
+      detail::never<E>,
+      "[accrete] norm_placement: a number times an expression: only types are kept. Name it, 'struct half "
+      "{ static double at(wiring::site) { return 0.5; } static constexpr char const* name = \"0.5\"; }', "
+      "and write 'wiring::constant<half>{} * e'. See docs/policies.md#norm_placement");
+  return e;
+}
+template <expression E>
+constexpr E operator*(E e, double number) {
+  return number * e;
+}
 
 /// The value of `v`, the gradient of `g`.
 template <expression V, expression G>
@@ -179,6 +214,10 @@ constexpr outputs<E...> streams(E...) {
 /// One equation where `When::at(site)` holds, another elsewhere. Only as the root.
 template <class When, expression Then, expression Else>
 constexpr choice<When, Then, Else> by_depth(Then, Else) {
+  static_assert(
+      has_site_answer<When>,
+      "[accrete] norm_placement: by_depth<When> needs a struct When with 'static constexpr bool "
+      "at(wiring::site)' and 'static constexpr char const* name'. See docs/policies.md#norm_placement");
   return {};
 }
 

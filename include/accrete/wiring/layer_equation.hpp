@@ -35,6 +35,28 @@ constexpr outputs<Out...> outputs_of(list<Out...>) {
   return {};
 }
 
+// What makes an equation one of a sublayer or of a layer, one sentence for each way to miss it.
+template <class P>
+constexpr void check_layer() {
+  constexpr int either = P::template num_calls<any_sublayer>;
+  constexpr int attn_calls = P::template num_calls<attention>;
+  constexpr int mlp_calls = P::template num_calls<feed_forward>;
+  static_assert(
+      either == 0 || attn_calls + mlp_calls == 0,
+      "[accrete] norm_placement: the equation calls f and also attn or mlp. Write it in f alone, for both "
+      "sublayers, or in attn and mlp, for a whole layer");
+  static_assert(
+      either == 1 || attn_calls + mlp_calls > 0,
+      "[accrete] norm_placement: the equation calls no sublayer. Write f(...), or attn(...) and mlp(...)");
+  static_assert(
+      either == 1 || attn_calls == mlp_calls || attn_calls + mlp_calls == 0,
+      "[accrete] norm_placement: the equation calls one of attn and mlp only. A layer has both; write f(...) "
+      "for an equation that serves each of them in turn");
+  static_assert(P::num_outputs == P::num_inputs && P::reads_every_stream,
+                "[accrete] norm_placement: the equation does not read as many streams as it gives. Write "
+                "streams(new_x, new_y) where it has x and y, and read each stream");
+}
+
 }  // namespace detail
 
 /// From what a placement wrote to the equation of a whole layer: an equation in `f` is applied to attention,
@@ -42,7 +64,10 @@ constexpr outputs<Out...> outputs_of(list<Out...>) {
 template <class E>
 constexpr auto layer_equation(E) {
   using P = program<E>;
-  if constexpr (P::template num_calls<any_sublayer> == 0) {
+  detail::check_layer<P>();
+  if constexpr (P::num_inputs > P::num_outputs) {
+    return typename P::root{};  // said above; without streams to bind there would be a second, unreadable error
+  } else if constexpr (P::template num_calls<any_sublayer> == 0) {
     return typename P::root{};
   } else {
     using root = typename P::root;

@@ -57,6 +57,7 @@ struct program {
     for (auto const& c : code) n = c.stream + 1 > n ? c.stream + 1 : n;
     return n;
   }();
+  static constexpr bool reads_every_stream = count(op::input) == num_inputs;
   template <class Sublayer>
   static constexpr int num_calls = []<class... V>(list<V...>) {
     auto calls = []<class E>(E) {
@@ -120,10 +121,11 @@ struct program {
       if (at(i).code == op::input) r.keep[i] = wanted[i];
     }
 
-    // A kept value is computed even where only a surrogate's gradient asks for it, and so is a norm's
-    // statistic.
+    // Where only a surrogate's gradient asks for it, a kept value is computed as well, and so is what keeps
+    // something of its own for the backward: a norm its statistic, a sublayer its activations.
     for (int i = size - 1; i >= 0; --i) {
-      if (r.keep[i] || (at(i).row >= 0 && r.gradient[i])) r.run[i] = true;
+      bool const remembers = at(i).row >= 0 || at(i).code == op::apply;
+      if (r.keep[i] || (remembers && r.gradient[i])) r.run[i] = true;
       if (!r.run[i]) continue;
       for (int v = 0; v < i; ++v)
         if (reads(i, v)) r.run[v] = true;
@@ -134,6 +136,12 @@ struct program {
   static constexpr bool kept(int v) { return needs.keep[v]; }
   static constexpr bool rebuilt(int v) { return needs.rebuild[v]; }
   static constexpr bool has_gradient(int v) { return needs.gradient[v]; }
+  /// Whether the gradient passes to input `stream`: not where the equation only takes its value, or skips it.
+  static constexpr bool reaches(int stream) {
+    for (int v = 0; v < size; ++v)
+      if (at(v).code == op::input && at(v).stream == stream) return has_gradient(v);
+    return false;
+  }
 
   /// [T, D] tensors kept from forward to backward, the layer's inputs among them.
   static constexpr int num_kept = [] {

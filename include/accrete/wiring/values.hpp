@@ -31,6 +31,10 @@ constexpr list<L...> add_values(list<L...> known, list<>) {
 }
 template <class... L, class E, class... Rest>
 constexpr auto add_values(list<L...> known, list<E, Rest...>) {
+  static_assert(
+      requires { E::code; },
+      "[accrete] norm_placement: streams(...) and by_depth<...>(...) stand at the root of an equation "
+      "only. See docs/policies.md#norm_placement");
   if constexpr (holds(list<L...>{}, E{})) {
     return add_values(known, list<Rest...>{});
   } else {
