@@ -51,7 +51,7 @@ configure "$flavour" "$folder" "${parts[@]}" $(launcher)
 say "building with $(jobs) jobs"
 build_log=$(mktemp)
 trap 'rm -f "$build_log"' EXIT
-if ! cmake --build "$folder" -j "$(jobs)" --target "${targets[@]}" >"$build_log" 2>&1; then
+if ! cmake --build "$folder" -j "$(jobs)" --target "${targets[@]}" -- -k 0 >"$build_log" 2>&1; then
   grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking)' "$build_log" | head -n 200 >&2
   fail "build: failed (the compiler's words stand above)"
 fi

@@ -1,5 +1,5 @@
-// Every header, twice in one program: here after poisoned macros, in other.cpp before them and with NDEBUG turned
-// round. What is not inline, or differs, the linker reports.
+// Every header, twice in one program: here after poisoned macros, in other.cpp without them and with assertions on.
+// What is not inline the linker reports.
 #include "poison.hpp"
 //
 #include "all_headers.inc"
