@@ -59,9 +59,9 @@ void unpack_q8_0(std::byte const* block, T* out) {
   return false;
 }
 /// Throws io_error that names the type where dequantize_rows would not know it.
-inline void require_dequantizable(gguf_tensor const& tensor) {
+inline void require_dequantizable(gguf_tensor const& tensor, std::string const& where = "io::dequantize") {
   if (!can_dequantize(tensor.type))
-    throw io_error("io::dequantize: tensor " + detail::name_text(tensor.name),
+    throw io_error(where + ": tensor " + detail::name_text(tensor.name),
                    "numbers in " + name_of(tensor.type), "F32, F16, BF16, Q8_0, Q4_0 or Q4_1",
                    "convert the model to one of them");
 }

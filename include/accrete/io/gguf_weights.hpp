@@ -131,7 +131,7 @@ class gguf_weights final : public weight_source {
       if (got != want || t.shape.size() > 2)
         throw io_error(file_.where() + ": tensor " + detail::name_text(t.name),
                        "shape " + detail::shape_text(got), detail::shape_text(want) + " from the file's keys");
-      require_dequantizable(t);
+      require_dequantizable(t, file_.where());
       known.insert(t.name);
       tensors_.emplace(hf_name, &t);
     });
