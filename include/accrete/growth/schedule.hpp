@@ -2,6 +2,7 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <type_traits>
 
@@ -52,6 +53,24 @@ struct plan {
     double sum = 0;
     for (phase const& p : phases) sum += p.length * p.active_blocks * layers_per_block;
     return sum;
+  }
+};
+
+/// A plan whatever its number of phases, for code that compiles once for all schedules. The plan must be
+/// static.
+struct plan_view {
+  int num_blocks = 0;
+  int layers_per_block = 0;
+  std::span<phase const> phases;
+  text data = text::replayed;
+
+  template <std::size_t N>
+  constexpr explicit plan_view(plan<N> const& p)
+      : num_blocks(p.num_blocks), layers_per_block(p.layers_per_block), phases(p.phases), data(p.data) {}
+  [[nodiscard]] constexpr int final_depth() const { return num_blocks * layers_per_block; }
+  [[nodiscard]] constexpr int num_phases() const { return int(phases.size()); }
+  [[nodiscard]] constexpr int active_layers(int p) const {
+    return phases[std::size_t(p)].active_blocks * layers_per_block;
   }
 };
 

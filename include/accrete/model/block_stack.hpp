@@ -26,14 +26,15 @@ void with_execution(Kernels& kernels, wiring::site where, std::span<matrix<B> co
   std::array<matrix<B>, std::size_t(Program::size)> kept_rows;
   std::array<real_vector<B>, std::size_t(Program::size)> statistics;
   std::array<matrix<B>, std::size_t(wiring::num_scratch<Program>) + 1> scratch_rows;
-  auto cut = [n](auto const& from, auto& to, std::size_t most) {
-    for (std::size_t i = 0; i < from.size() && i < most; ++i) to[i] = from[i].slice(0, n);
+  auto cut = [n](auto const& from, auto& to) {  // the length of `to` is a constant the compiler can see
+    for (std::size_t i = 0; i < to.size(); ++i)
+      if (i < from.size()) to[i] = from[i].slice(0, n);
   };
-  cut(in, frame.in, frame.in.size());
-  cut(out, frame.out, frame.out.size());
-  cut(kept, kept_rows, kept_rows.size());
-  cut(rows, statistics, statistics.size());
-  cut(scratch, scratch_rows, std::size_t(wiring::num_scratch<Program>));
+  cut(in, frame.in);
+  cut(out, frame.out);
+  cut(kept, kept_rows);
+  cut(rows, statistics);
+  cut(scratch, scratch_rows);
   frame.kept = kept_rows.data();
   frame.rows = statistics.data();
   frame.scratch = scratch_rows.data();

@@ -1,4 +1,5 @@
 #pragma once
+#include <concepts>
 #include <type_traits>
 
 #include "accrete/io/model_config.hpp"
@@ -57,6 +58,14 @@ concept decoder_layer_policy = requires(io::model_config const& c) {
   { L::flags(c) } -> std::same_as<head_norm_flags>;
 };
 static_assert(decoder_layer_policy<like_teacher> && decoder_layer_policy<decoder<>>);
+
+template <class L>
+struct check_decoder_layer {
+  static_assert(
+      decoder_layer_policy<L>,
+      "[accrete] student: Layer must be layer::like_teacher, layer::decoder<...>, or a struct with 'static "
+      "layer::head_norm_flags flags(io::model_config const&)'");
+};
 
 /// The layer's own head norms and those its placement asks for (HybridNorm).
 template <norm_placement P, decoder_layer_policy L>

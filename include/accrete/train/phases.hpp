@@ -20,8 +20,7 @@ struct phase_steps {
 
 /// Lengths times `recipe.steps`, rounded, at least one update each; a learning rate that proceeds shares one
 /// schedule over all phases up to the next restart.
-template <std::size_t N>
-std::vector<phase_steps> phases_of(growth::plan<N> const& plan, recipe const& r) {
+inline std::vector<phase_steps> phases_of(growth::plan_view plan, recipe const& r) {
   std::vector<phase_steps> all;
   index_t first = 0;
   for (auto const& phase : plan.phases) {
@@ -31,10 +30,11 @@ std::vector<phase_steps> phases_of(growth::plan<N> const& plan, recipe const& r)
     first += p.count;
     all.push_back(p);
   }
-  for (std::size_t i = 0; i < N;) {
+  for (std::size_t i = 0; i < all.size();) {
     std::size_t end = i + 1;
     index_t total = all[i].count;
-    while (end < N && plan.phases[end].rate == growth::learning_rate::proceed) total += all[end++].count;
+    while (end < all.size() && plan.phases[end].rate == growth::learning_rate::proceed)
+      total += all[end++].count;
     cosine_schedule const rate{r.peak_learning_rate, r.min_learning_rate, warmup_updates(r.warmup, total),
                                total};
     for (std::size_t k = i; k < end; ++k) {
@@ -50,8 +50,7 @@ inline index_t total_updates(std::vector<phase_steps> const& all) {
 }
 
 /// Updates whose text the shard must hold: one unit where it is replayed, all of them where it must be fresh.
-template <std::size_t N>
-index_t shard_updates(growth::plan<N> const& plan, recipe const& r) {
+inline index_t shard_updates(growth::plan_view plan, recipe const& r) {
   return plan.data == growth::text::fresh ? total_updates(phases_of(plan, r)) : r.steps;
 }
 

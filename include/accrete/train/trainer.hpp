@@ -9,7 +9,7 @@
 #include "accrete/data/document_order.hpp"
 #include "accrete/distill/teacher_states.hpp"
 #include "accrete/distill/vocabulary_head.hpp"
-#include "accrete/model/student.hpp"
+#include "accrete/model/grown_model.hpp"
 #include "accrete/train/optimizer.hpp"
 #include "accrete/train/phases.hpp"
 #include "accrete/train/recipe.hpp"
@@ -35,22 +35,23 @@ struct run_events {
   std::function<bool()> stop_wanted;                ///< asked after each update
 };
 
-/// Walks a student through its schedule's plan: distillation steps, growth, evaluation.
-template <class Student>
+/// Walks a student through its schedule's plan: distillation steps, growth, evaluation. Compiled once for each
+/// placement and backend.
+template <norm_placement P, backend B>
 class trainer {
-  using backend_type = typename Student::backend_type;
-  using workspace = typename Student::stack_type::workspace;
+  using student_type = model::grown_model<P, B>;
+  using workspace = typename student_type::workspace;
 
  public:
-  trainer(Student& s, teacher<backend_type>& t, run_data<backend_type> text, recipe r, run_events events = {})
+  trainer(student_type& s, teacher<B>& t, run_data<B> text, recipe r, run_events events = {})
       : student_(s),
         teacher_(t),
         data_(std::move(text)),
         recipe_(r),
         events_(std::move(events)),
         head_(t.config().vocab_size,
-              distill::slice_lengths::within(r.logits_bytes, t.config().vocab_size,
-                                             sizeof(typename backend_type::scalar), r.micro_capacity())),
+              distill::slice_lengths::within(r.logits_bytes, t.config().vocab_size, sizeof(typename B::scalar),
+                                             r.micro_capacity())),
         order_(*data_.training, data_.shard, r.seed) {
     recipe_.check();
     batch_.reserve(recipe_.batch_tokens, recipe_.batch_tokens);
@@ -61,11 +62,11 @@ class trainer {
   /// The whole plan, or up to the step after which a stop is wanted.
   run_result run() {
     auto const started = clock::now();
-    auto const phases = phases_of(Student::plan, recipe_);
+    auto const phases = phases_of(student_.schedule(), recipe_);
     run_result result;
-    result.student = Student::name();
+    result.student = student_.name();
     result.steps.reserve(std::size_t(total_updates(phases)));
-    for (int p = 0; p < Student::plan.num_phases(); ++p) {
+    for (int p = 0; p < student_.schedule().num_phases(); ++p) {
       begin_phase(p);
       auto const& span = phases[std::size_t(p)];
       for (index_t i = 1; i <= span.count; ++i) {
@@ -91,7 +92,7 @@ class trainer {
   /// Applies what the plan says of phase p: new blocks, what trains, optimizer state, data; sizes the step's
   /// memory.
   void begin_phase(int p) {
-    auto const& phase = Student::plan.phases[std::size_t(p)];
+    auto const& phase = student_.schedule().phases[std::size_t(p)];
     if (p > 0) {
       student_.begin_phase(p);
       if (phase.optimizer == growth::optimizer_state::reset) reset_optimizer(student_);
@@ -101,7 +102,8 @@ class trainer {
     workspace_ = student_.make_workspace(recipe_.micro_capacity());
     if (events_.on_note)
       events_.on_note("phase " + std::to_string(p) + ": " + std::to_string(student_.active_layers()) +
-                      " layers, " + std::to_string(phases_of(Student::plan, recipe_)[std::size_t(p)].count) +
+                      " layers, " +
+                      std::to_string(phases_of(student_.schedule(), recipe_)[std::size_t(p)].count) +
                       " updates, " + std::to_string((workspace_.memory.capacity() + head_.bytes()) >> 20) +
                       " MiB of activations and logits");
   }
@@ -216,12 +218,12 @@ class trainer {
                         "a finite number", "lower the learning rate, or look at the batch");
   }
 
-  Student& student_;
-  teacher<backend_type>& teacher_;
-  run_data<backend_type> data_;
+  student_type& student_;
+  teacher<B>& teacher_;
+  run_data<B> data_;
   recipe recipe_;
   run_events events_;
-  distill::vocabulary_head<backend_type> head_;
+  distill::vocabulary_head<B> head_;
   data::document_iterator order_;
   data::shard validation_;
   data::ragged_batch batch_, micro_;

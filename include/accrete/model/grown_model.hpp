@@ -1,0 +1,106 @@
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "accrete/core/error.hpp"
+#include "accrete/growth/schedule.hpp"
+#include "accrete/model/block_stack.hpp"
+#include "accrete/model/teacher.hpp"
+
+namespace accrete::inline v0::model {
+
+/// What all students of a placement and backend have in common, whatever their schedule: blocks of decoder
+/// layers, the teacher's embedding (frozen, shared), the teacher's head (a copy of its own, trained), and ends
+/// whose norms start from the teacher's final norm. The plan is read at run time, so that trainers and models
+/// compile once for all schedules.
+template <norm_placement P, backend B>
+class grown_model {
+ public:
+  using placement_type = P;
+  using backend_type = B;
+  using stack_type = block_stack<P, B>;
+  using workspace = typename stack_type::workspace;
+  using batch_type = token_batch<typename B::space>;
+
+  /// Begins phase 0: the first blocks are drawn, the head copied.
+  grown_model(teacher<B>& of, layer::head_norm_flags head_norms, growth::plan_view plan, std::string name,
+              seed s)
+      : ctx_(of.context()),
+        config_(of.config()),
+        plan_(plan),
+        name_(std::move(name)),
+        seed_(s),
+        embedding_(of.embedding()),
+        stack_(ctx_, {config_, head_norms}, plan.final_depth(), of.max_positions(), config_.rope_theta),
+        head_(parameter_role::head, named_rows({{"lm_head.weight", config_.vocab_size}}), config_.hidden_size) {
+    copy(ctx_, of.head()->view().flat(), head_.value.view().flat());
+    for (auto* ends : {&stack_.entry_gains(), &stack_.readout_gains()})
+      for (auto& gain : *ends) copy(ctx_, of.final_norm().gain(), gain.gain());
+    begin_phase(0);
+  }
+
+  /// Appends what phase p activates (old weights are not touched) and marks what it trains; gradients and
+  /// moments of what is frozen are freed, those of what is new are zero.
+  void begin_phase(int p) {
+    if (p < 0 || p >= plan_.num_phases())
+      throw config_error("student::begin_phase", "phase " + std::to_string(p),
+                         "0 to " + std::to_string(plan_.num_phases() - 1));
+    auto const& phase = plan_.phases[std::size_t(p)];
+    int const first_new = stack_.num_layers();
+    for (int l = first_new; l < plan_.active_layers(p); ++l)
+      stack_.append(fresh_layer<P>(ctx_, stack_.shape(), {l, plan_.final_depth()}, seed_));
+    bool const all = phase.what == growth::trains::everything || p == 0;
+    bool const ends = all || phase.what == growth::trains::new_block_and_ends;
+    if (first_new < stack_.num_layers()) first_of_newest_block_ = first_new;
+    head_.set_trainable(ends);
+    for (auto* gains : {&stack_.entry_gains(), &stack_.readout_gains()})
+      for (auto& gain : *gains) gain.set_trainable(ends);
+    for (int l = 0; l < stack_.num_layers(); ++l)
+      stack_.layers()[std::size_t(l)].parameters(
+          [&](parameter<B>& weight) { weight.set_trainable(all || l >= first_of_newest_block_); });
+    phase_ = p;
+  }
+
+  [[nodiscard]] B const& context() const { return ctx_; }
+  [[nodiscard]] io::model_config const& config() const { return config_; }
+  [[nodiscard]] growth::plan_view schedule() const { return plan_; }
+  /// "placement, schedule", as reports say it.
+  [[nodiscard]] std::string const& name() const { return name_; }
+  [[nodiscard]] int phase() const { return phase_; }
+  [[nodiscard]] int active_layers() const { return stack_.num_layers(); }
+  [[nodiscard]] stack_type& stack() { return stack_; }
+  [[nodiscard]] parameter<B>& head() { return head_; }
+  [[nodiscard]] matrix_in<B> embedding() const { return embedding_->view(); }
+
+  /// What the phase's steps need, for at most `tokens` tokens each.
+  [[nodiscard]] workspace make_workspace(index_t tokens) { return stack_.make_workspace(tokens, true); }
+  /// What the head reads, [T, D].
+  matrix<B> forward(batch_type const& batch, workspace& w) {
+    return stack_.forward(ctx_, embedding(), batch, w);
+  }
+  /// From w.dhidden to all gradients of the stack, which are added to.
+  void backward(batch_type const& batch, workspace& w) { stack_.backward(ctx_, batch, w); }
+
+  /// Every parameter of the active student but the frozen embedding, in a fixed order.
+  template <class Visit>
+  void parameters(Visit&& visit) {
+    stack_.parameters(visit);
+    visit(head_);
+  }
+
+ private:
+  B ctx_;
+  io::model_config config_;
+  growth::plan_view plan_;
+  std::string name_;
+  seed seed_;
+  std::shared_ptr<typename teacher<B>::table const> embedding_;
+  stack_type stack_;
+  parameter<B> head_;
+  int phase_ = 0;
+  int first_of_newest_block_ = 0;
+};
+
+}  // namespace accrete::inline v0::model

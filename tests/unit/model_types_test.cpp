@@ -1,0 +1,87 @@
+#include <set>
+#include <tuple>
+#include <type_traits>
+#include <typeindex>
+
+#include "accrete/cpu/backend.hpp"
+#include "accrete/growth/curriculum.hpp"
+#include "accrete/growth/freeze.hpp"
+#include "accrete/growth/joint.hpp"
+#include "accrete/model/student.hpp"
+#include "accrete/reference/backend.hpp"
+#include "support/catch.hpp"
+#include "support/tiny_model.hpp"
+
+using namespace accrete;
+
+namespace {
+
+using qk_norm = layer::decoder<layer::grouped_query<layer::qk_norm::per_head>>;
+using schedules =
+    std::tuple<growth::joint<3, 3>, growth::joint<9, 1>, growth::joint<3, 3>::restarted<2>,
+               growth::joint<3, 3>::restarted<3>,
+               growth::joint<3, 3>::restarted<2, growth::optimizer_state::reset>, growth::curriculum<3, 3>,
+               growth::curriculum<9, 1>, growth::curriculum<3, 3, growth::data_order::reset>,
+               growth::freeze<3, 3>, growth::freeze<3, 3>::strict>;
+using backends = std::tuple<reference::backend<double>, cpu::backend<float>, cpu::backend<double>>;
+using layers = std::tuple<layer::like_teacher, layer::decoder<>, qk_norm>;
+
+template <class... T, class F>
+void each(std::tuple<T...>*, F&& visit) {
+  (visit(std::type_identity<T>{}), ...);
+}
+template <class List, class F>
+void each(F&& visit) {
+  each(static_cast<List*>(nullptr), visit);
+}
+
+template <class S>
+using stack_under = typename student<placement::pre, S, reference::backend<double>>::stack_type;
+template <class... S>
+constexpr bool share_one_stack(std::tuple<S...>*) {
+  using first = stack_under<std::tuple_element_t<0, std::tuple<S...>>>;
+  return (std::is_same_v<stack_under<S>, first> && ...);
+}
+
+}  // namespace
+
+TEST_CASE("every placement, schedule, backend and layer makes a student type of its own", "[model][types]") {
+  STATIC_REQUIRE(std::tuple_size_v<schedules> == 10);
+  std::set<std::type_index> types;
+  each<test::placements>([&]<class P>(std::type_identity<P>) {
+    each<schedules>([&]<class S>(std::type_identity<S>) {
+      each<backends>([&]<class B>(std::type_identity<B>) {
+        each<layers>([&]<class L>(std::type_identity<L>) {
+          types.insert(typeid(std::type_identity<student<P, S, B, L>>));
+        });
+      });
+    });
+  });
+  CHECK(types.size() == std::tuple_size_v<test::placements> * 10 * 3 * 3);
+  using of = student<placement::pre, growth::joint<3, 3>, cpu::backend<float>>;
+  STATIC_REQUIRE(
+      std::is_same_v<of,
+                     student<placement::pre, growth::joint<3, 3>, cpu::backend<float>, layer::like_teacher>>);
+  STATIC_REQUIRE_FALSE(std::is_same_v<of, student<placement::post, growth::joint<3, 3>, cpu::backend<float>>>);
+  STATIC_REQUIRE_FALSE(
+      std::is_same_v<of, student<placement::pre, growth::curriculum<3, 3>, cpu::backend<float>>>);
+}
+
+TEST_CASE("students of ten schedules share one stack of layers", "[model][types]") {
+  using B = reference::backend<double>;
+  using joint = growth::joint<3, 3>;
+  using stack = model::block_stack<placement::pre, B>;
+  STATIC_REQUIRE(share_one_stack(static_cast<schedules*>(nullptr)));
+  STATIC_REQUIRE(std::is_same_v<student<placement::pre, joint, B>::stack_type, stack>);
+  STATIC_REQUIRE(std::is_same_v<student<placement::pre, joint, B, qk_norm>::stack_type, stack>);
+  STATIC_REQUIRE(std::is_same_v<teacher<B>::stack_type, stack>);
+  STATIC_REQUIRE_FALSE(std::is_same_v<student<placement::post, joint, B>::stack_type, stack>);
+  STATIC_REQUIRE_FALSE(
+      std::is_same_v<student<placement::pre, joint, reference::backend<float>>::stack_type, stack>);
+}
+
+TEST_CASE("a student is named by its placement and its schedule", "[model][types]") {
+  using B = reference::backend<double>;
+  CHECK(student<placement::post, growth::curriculum<3, 3>, B>::configuration_name() == "post, grow");
+  CHECK(student<placement::pre, growth::joint<3, 3>::restarted<2>, B>::configuration_name() == "pre, joint x2");
+}
