@@ -22,7 +22,7 @@
 #include "accrete/model/teacher.hpp"
 #include "accrete/model/token_batch.hpp"
 
-namespace accrete::inline v0::distill {
+namespace accrete::inline v0::distillation {
 
 /// The teacher's last hidden state, after its final norm, of every token of some documents, on disk. It is D
 /// numbers per token where logits would be the whole vocabulary, and phases, configurations and seeds share it.
@@ -69,7 +69,7 @@ class teacher_cache {
     std::error_code failed;
     std::filesystem::create_directories(folder, failed);
     if (failed)
-      throw io_error("distill::teacher_cache " + io::detail::path_text(folder), "'" + failed.message() + "'",
+      throw io_error("distillation::teacher_cache " + io::detail::path_text(folder), "'" + failed.message() + "'",
                      "a folder to write to", "name another one, or run without the cache");
     detail::require_room(folder, bytes_needed(t, text, documents));
     build(path, wanted, t, text, documents, capacity, progress);
@@ -106,7 +106,7 @@ class teacher_cache {
   /// other tokens there, io_error for rows that are damaged. One thread at a time.
   void gather(data::ragged_batch const& batch, view<scalar, 2, mem::host> out) const {
     if (out.rows() != batch.num_tokens() || out.columns() != hidden_size_)
-      throw shape_error("distill::teacher_cache::gather", text_of(out.rows(), out.columns()),
+      throw shape_error("distillation::teacher_cache::gather", text_of(out.rows(), out.columns()),
                         text_of(batch.num_tokens(), hidden_size_));
     for (index_t d = 0; d < batch.num_documents(); ++d) {
       auto const slot = slot_of(batch, d);
@@ -143,7 +143,7 @@ class teacher_cache {
     auto const go_on = [&](index_t done) {
       if (!detail::goes_on(progress, done, all))
         throw build_interrupted(
-            "distill::teacher_cache",
+            "distillation::teacher_cache",
             "a stop after " + std::to_string(done) + " of " + std::to_string(all) + " tokens", "all of them",
             "nothing was kept");
     };
@@ -212,11 +212,11 @@ class teacher_cache {
     index_t const number = batch.documents[std::size_t(d)];
     index_t const slot = number >= 0 && number < index_t(slots_.size()) ? slots_[std::size_t(number)] : -1;
     if (slot < 0)
-      throw config_error("distill::teacher_cache::gather", "document " + std::to_string(number),
+      throw config_error("distillation::teacher_cache::gather", "document " + std::to_string(number),
                          "one of the " + std::to_string(num_documents()) + " in the cache",
                          "build it for all documents of the run");
     if (detail::checksum(std::as_bytes(batch.document(d))) != token_sums_[std::size_t(slot)])
-      throw config_error("distill::teacher_cache::gather", "other tokens in document " + std::to_string(number),
+      throw config_error("distillation::teacher_cache::gather", "other tokens in document " + std::to_string(number),
                          "those the cache was built for", "the batch is of another corpus");
     return std::size_t(slot);
   }
@@ -250,4 +250,4 @@ class teacher_cache {
   std::string reason_;
 };
 
-}  // namespace accrete::inline v0::distill
+}  // namespace accrete::inline v0::distillation

@@ -13,7 +13,7 @@
 #include "accrete/model/token_batch.hpp"
 #include "accrete/tensor/tensor.hpp"
 
-namespace accrete::inline v0::distill {
+namespace accrete::inline v0::distillation {
 
 /// Where a training step gets the teacher's last hidden states from: the teacher itself, run on the step's
 /// batch, or its cache. Both give the same numbers up to rounding: a row does not depend on the documents
@@ -45,7 +45,7 @@ class teacher_states {
   /// teacher_cache::gather throws.
   [[nodiscard]] model::matrix<B> hidden(data::ragged_batch const& batch) {
     if (batch.num_tokens() > capacity_)
-      throw shape_error("distill::teacher_states",
+      throw shape_error("distillation::teacher_states",
                         "a batch of " + std::to_string(batch.num_tokens()) + " tokens",
                         "at most " + std::to_string(capacity_), "make it for a larger capacity");
     if (!is_live()) {
@@ -55,7 +55,7 @@ class teacher_states {
     }
     for (index_t d = 0; d < batch.num_documents(); ++d)
       if (auto const length = index_t(batch.document(d).size()); length > teacher_->max_positions())
-        throw config_error("distill::teacher_states", "a document of " + std::to_string(length) + " tokens",
+        throw config_error("distillation::teacher_states", "a document of " + std::to_string(length) + " tokens",
                            "at most " + std::to_string(teacher_->max_positions()) + ", the teacher's positions",
                            "cut documents shorter");
     return teacher_->forward(model::views_of(batch), *workspace_);
@@ -69,4 +69,4 @@ class teacher_states {
   tensor<typename B::scalar, 2> rows_;  // [capacity, D], only with a cache
 };
 
-}  // namespace accrete::inline v0::distill
+}  // namespace accrete::inline v0::distillation

@@ -9,7 +9,7 @@
 #include "accrete/core/error.hpp"
 #include "accrete/model/parameter.hpp"
 
-namespace accrete::inline v0::distill {
+namespace accrete::inline v0::distillation {
 
 /// Sums over target tokens, in nats.
 struct loss_sums {
@@ -128,4 +128,4 @@ class vocabulary_head {
   tensor<double, 1, typename B::space> sums_;
 };
 
-}  // namespace accrete::inline v0::distill
+}  // namespace accrete::inline v0::distillation

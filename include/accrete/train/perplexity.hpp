@@ -11,16 +11,16 @@ namespace accrete::inline v0::train {
 /// Cross-entropy of a model over every target token of a corpus, in batches of whole documents of at most
 /// `capacity` tokens: sums, so that the mean does not depend on how the documents were batched.
 template <backend B>
-distill::loss_sums cross_entropy_of(teacher<B>& t, data::corpus const& text, index_t capacity,
+distillation::loss_sums cross_entropy_of(teacher<B>& t, data::corpus const& text, index_t capacity,
                                     std::size_t logits_bytes = std::size_t(128) << 20) {
   for (index_t d = 0; d < text.num_documents(); ++d) capacity = std::max(capacity, text.length(d));
   auto memory = t.make_workspace(capacity);
   auto const vocabulary = t.config().vocab_size;
-  distill::vocabulary_head<B> head(
+  distillation::vocabulary_head<B> head(
       vocabulary,
-      distill::slice_lengths::within(logits_bytes, vocabulary, sizeof(typename B::scalar), capacity));
+      distillation::slice_lengths::within(logits_bytes, vocabulary, sizeof(typename B::scalar), capacity));
   data::ragged_batch batch;
-  distill::loss_sums sums;
+  distillation::loss_sums sums;
   data::document_iterator documents(text, data::whole_shard(text, seed{0}), seed{0});
   do {
     documents.next_batch(batch, capacity);

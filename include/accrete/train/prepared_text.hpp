@@ -51,22 +51,22 @@ class prepared_text {
   }
 
  private:
-  static std::unique_ptr<distill::teacher_states<B>> states(teacher<B>& t, data::corpus const& text,
+  static std::unique_ptr<distillation::teacher_states<B>> states(teacher<B>& t, data::corpus const& text,
                                                             data::shard const& documents, index_t capacity,
                                                             text_options const& o) {
-    if (o.cache_folder.empty()) return std::make_unique<distill::teacher_states<B>>(t, capacity);
+    if (o.cache_folder.empty()) return std::make_unique<distillation::teacher_states<B>>(t, capacity);
     std::filesystem::create_directories(o.cache_folder);
-    auto cache = distill::teacher_cache<B>::open_or_build(o.cache_folder, t, text, documents, capacity,
+    auto cache = distillation::teacher_cache<B>::open_or_build(o.cache_folder, t, text, documents, capacity,
                                                           [&](index_t done, index_t of) {
                                                             if (o.on_teacher) o.on_teacher(done, of);
                                                           });
-    return std::make_unique<distill::teacher_states<B>>(std::move(cache), capacity);
+    return std::make_unique<distillation::teacher_states<B>>(std::move(cache), capacity);
   }
 
   recipe recipe_;
   std::unique_ptr<data::split_corpus> split_;  // at one address: run_data points into it
   data::shard longest_, validation_;
-  std::unique_ptr<distill::teacher_states<B>> training_states_, validation_states_;
+  std::unique_ptr<distillation::teacher_states<B>> training_states_, validation_states_;
 };
 
 }  // namespace accrete::inline v0::train

@@ -22,9 +22,9 @@ template <backend B>
 struct run_data {
   data::corpus const* training = nullptr;
   data::shard shard;  ///< documents of `training`, in the order of the first pass
-  distill::teacher_states<B>* training_states = nullptr;
+  distillation::teacher_states<B>* training_states = nullptr;
   data::corpus const* validation = nullptr;  ///< the same documents at every evaluation
-  distill::teacher_states<B>* validation_states = nullptr;
+  distillation::teacher_states<B>* validation_states = nullptr;
 };
 
 /// Who listens. None of it changes a bit of the run.
@@ -50,7 +50,7 @@ class trainer {
         recipe_(r),
         events_(std::move(events)),
         head_(t.config().vocab_size,
-              distill::slice_lengths::within(r.logits_bytes, t.config().vocab_size, sizeof(typename B::scalar),
+              distillation::slice_lengths::within(r.logits_bytes, t.config().vocab_size, sizeof(typename B::scalar),
                                              r.micro_capacity())),
         order_(*data_.training, data_.shard, r.seed) {
     recipe_.check();
@@ -115,7 +115,7 @@ class trainer {
     order_.next_batch(batch_, recipe_.batch_tokens);
     zero_gradients(student_);
     auto const weights = recipe_.weights(batch_.num_targets);
-    distill::loss_sums losses;
+    distillation::loss_sums losses;
     for_each_micro_batch(
         [&](data::ragged_batch const& micro) { losses += accumulate_gradients(micro, weights); });
     step_record r;
@@ -143,7 +143,7 @@ class trainer {
 
   /// Losses of the student as it is on the fixed validation documents; changes nothing of it.
   evaluation_record evaluate(int p, index_t step, bool end_of_phase) {
-    distill::loss_sums sums;
+    distillation::loss_sums sums;
     data::document_iterator documents(*data_.validation, validation_, recipe_.seed);
     do {
       documents.next_batch(micro_, recipe_.micro_capacity());
@@ -169,7 +169,7 @@ class trainer {
     return std::chrono::duration<double>(clock::now() - t).count();
   }
 
-  distill::loss_sums accumulate_gradients(data::ragged_batch const& micro,
+  distillation::loss_sums accumulate_gradients(data::ragged_batch const& micro,
                                           distillation_weights const& weights) {
     auto const batch = model::views_of(micro);
     auto const asked = data_.training_states->hidden(micro);
@@ -223,7 +223,7 @@ class trainer {
   run_data<B> data_;
   recipe recipe_;
   run_events events_;
-  distill::vocabulary_head<B> head_;
+  distillation::vocabulary_head<B> head_;
   data::document_iterator order_;
   data::shard validation_;
   data::ragged_batch batch_, micro_;

@@ -20,7 +20,7 @@
 #include "accrete/io/content_hash.hpp"
 #include "accrete/io/detail/bytes.hpp"
 
-namespace accrete::inline v0::distill {
+namespace accrete::inline v0::distillation {
 
 /// Thrown when `progress` says to stop a build.
 struct build_interrupted : error {
@@ -47,7 +47,7 @@ inline void require_room(std::filesystem::path const& folder, std::size_t bytes)
   std::error_code unknown;
   auto const room = std::filesystem::space(folder, unknown);
   if (!unknown && room.available < bytes)
-    throw io_error("distill::teacher_cache " + io::detail::path_text(folder),
+    throw io_error("distillation::teacher_cache " + io::detail::path_text(folder),
                    io::detail::bytes_text(room.available) + " free", io::detail::bytes_text(bytes),
                    "make room, name another folder, or run without the cache");
 }
@@ -70,7 +70,7 @@ struct document_limits {
 };
 /// Throws config_error unless the teacher can read every document of the list, whole, in one batch.
 inline void require_fit(data::corpus const& text, data::shard const& documents, document_limits most) {
-  std::string const where = "distill::teacher_cache";
+  std::string const where = "distillation::teacher_cache";
   if (documents.empty()) throw config_error(where, "0 documents", "1 or more", "give more text");
   index_t const longest = (std::min)(most.capacity, most.positions);
   for (index_t d : documents) {
@@ -121,4 +121,4 @@ struct cache_plan {
 
 }  // namespace detail
 
-}  // namespace accrete::inline v0::distill
+}  // namespace accrete::inline v0::distillation
