@@ -1,6 +1,8 @@
 #pragma once
 #include <string>
 
+#include "accrete/backend/backend.hpp"
+#include "accrete/core/rng.hpp"
 #include "accrete/growth/schedule.hpp"
 #include "accrete/model/grown_model.hpp"
 #include "accrete/model/layer.hpp"
@@ -12,10 +14,15 @@ namespace accrete::inline v0 {
 namespace model {
 
 /// Says what is wrong with the arguments of a student before anything else is looked at.
-template <class NormPlacement, class GrowthSchedule>
+template <class NormPlacement, class GrowthSchedule, class Backend, class Layer>
 struct student_checks {
   [[no_unique_address]] check_norm_placement<NormPlacement> placement;
   [[no_unique_address]] check_growth_schedule<GrowthSchedule> schedule;
+  [[no_unique_address]] layer::check_decoder_layer<Layer> layer;
+  static_assert(
+      backend<Backend>,
+      "[accrete] student: Backend must be a backend such as cpu::backend<float>. Its operations are listed "
+      "in accrete/backend/backend.hpp");
 };
 
 }  // namespace model
@@ -23,7 +30,7 @@ struct student_checks {
 /// The model that is grown. One type for each configuration; what it does depends on (NormPlacement, Backend)
 /// alone and lives in model::grown_model.
 template <class NormPlacement, class GrowthSchedule, class Backend, class Layer = layer::like_teacher>
-class student : model::student_checks<NormPlacement, GrowthSchedule>,
+class student : model::student_checks<NormPlacement, GrowthSchedule, Backend, Layer>,
                 public model::grown_model<NormPlacement, Backend> {
  public:
   using schedule_type = GrowthSchedule;
