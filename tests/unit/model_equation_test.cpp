@@ -7,7 +7,7 @@
 #include "accrete/model/student.hpp"
 #include "accrete/reference/backend.hpp"
 #include "support/catch.hpp"
-#include "support/distillation.hpp"
+#include "support/step_by_hand.hpp"
 
 using namespace accrete;
 
@@ -190,7 +190,7 @@ TEMPLATE_LIST_TEST_CASE("student computes its placement's equations as the paper
     student<TestType, test::joint_for<TestType>, backend_type> of(teacher, seed{42});
     test::enlarge_weights(of);
     auto const batch = test::random_batch({3, 1, 5, 2});
-    test::distillation d(teacher, of, batch);
+    test::step_by_hand d(teacher, of, batch);
     auto const hidden = d.hidden();
     written_out const plain(of, batch);
     std::vector<double> wanted;

@@ -6,7 +6,7 @@
 #include "accrete/model/student.hpp"
 #include "accrete/reference/backend.hpp"
 #include "support/catch.hpp"
-#include "support/distillation.hpp"
+#include "support/step_by_hand.hpp"
 
 using namespace accrete;
 
@@ -22,7 +22,7 @@ void check_gradients(test::tiny_shape const& shape, double temperature) {
   student<Placement, test::joint_for<Placement>, backend_type, Layer> of(teacher, seed{42});
   test::enlarge_weights(of);
   auto const batch = test::random_batch({3, 1, 5, 2});
-  test::distillation d(teacher, of, batch);
+  test::step_by_hand d(teacher, of, batch);
   d.weights.temperature = temperature;
   auto const reports = test::gradient_reports(of, d);
   std::size_t parts = 0;
@@ -88,7 +88,7 @@ TEST_CASE("a stream that the head does not read gets no gradient, whatever memor
   student<unread_stream, growth::joint<2, 1>, backend_type> of(teacher, seed{42});
   test::enlarge_weights(of);
   auto const batch = test::random_batch({3, 1, 5, 2});
-  test::distillation d(teacher, of, batch);
+  test::step_by_hand d(teacher, of, batch);
   std::fill_n(static_cast<double*>(d.workspace.embedded.data), d.workspace.memory.used() / sizeof(double),
               std::nan(""));
   for (auto const& r : test::gradient_reports(of, d)) {

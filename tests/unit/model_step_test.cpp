@@ -6,8 +6,8 @@
 #include "accrete/data/padded.hpp"
 #include "accrete/model/student.hpp"
 #include "support/catch.hpp"
-#include "support/distillation.hpp"
 #include "support/matrix.hpp"
+#include "support/step_by_hand.hpp"
 
 using namespace accrete;
 
@@ -32,14 +32,14 @@ struct outcome {
   test::snapshot gradients;
 };
 template <class Student>
-outcome one_step(Student& s, test::distillation<Student>& d) {
+outcome one_step(Student& s, test::step_by_hand<Student>& d) {
   test::zero_gradients(s);
   auto const sums = d.step();
   return {sums, test::gradients_of(s)};
 }
 template <class Fixture>
 outcome one_step(Fixture& f, data::ragged_batch const& batch, distillation::slice_lengths slices = {4, 3}) {
-  test::distillation d(f.of, f.pupil, batch, slices);
+  test::step_by_hand d(f.of, f.pupil, batch, slices);
   return one_step(f.pupil, d);
 }
 
@@ -83,7 +83,7 @@ TEMPLATE_LIST_TEST_CASE("a step's losses and gradients do not depend on how it i
     test::zero_gradients(f.pupil);
     distillation::loss_sums sums;
     for (auto const& part : {test::batch_of({all[0], all[1]}), test::batch_of({all[2], all[3], all[4]})}) {
-      test::distillation d(f.of, f.pupil, part);
+      test::step_by_hand d(f.of, f.pupil, part);
       d.weights.per_target = 1.0 / double(batch.num_targets);
       sums += d.step();
     }
@@ -102,7 +102,7 @@ TEMPLATE_LIST_TEST_CASE("a step repeats bit by bit and reads nothing before it i
     CHECK(same_bits(one_step(f, batch), once));
 
     // The arena is as large as what is taken from it, and memory's content is of no matter.
-    test::distillation d(f.of, f.pupil, 40);
+    test::step_by_hand d(f.of, f.pupil, 40);
     CHECK(d.workspace.memory.used() == d.workspace.memory.capacity());
     CHECK(d.workspace.memory.used() > 0);
     poison(d.workspace);
@@ -135,7 +135,7 @@ TEMPLATE_LIST_TEST_CASE("a document does not see its neighbours", "[model][step]
   CAPTURE(placement::name_of<TestType>());
   auto const all = test::random_documents({3, 4, 6});
   auto losses_of = [&](data::ragged_batch const& batch) {
-    test::distillation d(f.of, f.pupil, batch);
+    test::step_by_hand d(f.of, f.pupil, batch);
     auto const sums = d.losses();
     return std::pair(std::vector<double>{sums.kd, sums.ce}, d.hidden());
   };
@@ -185,11 +185,11 @@ TEST_CASE("documents of one token have no target and are no obstacle", "[model][
 
 TEST_CASE("a stack refuses what its buffers and tables cannot hold", "[model][step]") {
   fixture<placement::pre> f(false);
-  test::distillation d(f.of, f.pupil, 8);
+  test::step_by_hand d(f.of, f.pupil, 8);
   using Catch::Matchers::ContainsSubstring;
   auto const large = test::random_batch({5, 4});
   CHECK_THROWS_WITH(d.see(large), ContainsSubstring("a batch of 9 tokens, expected at most 8"));
-  test::distillation long_one(f.of, f.pupil, 40);
+  test::step_by_hand long_one(f.of, f.pupil, 40);
   auto const past_table = test::random_batch({33});
   CHECK_THROWS_AS(long_one.see(past_table), shape_error);
   data::ragged_batch wrong;

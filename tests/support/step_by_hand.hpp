@@ -119,21 +119,21 @@ void descend(Model& m, double rate) {
 
 /// One student under one teacher, with the buffers of a step.
 template <class Student>
-class distillation {
+class step_by_hand {
  public:
   using backend_type = typename Student::backend_type;
   using batch_type = accrete::data::ragged_batch;
 
-  distillation(accrete::teacher<backend_type>& t, Student& s, accrete::index_t capacity,
+  step_by_hand(accrete::teacher<backend_type>& t, Student& s, accrete::index_t capacity,
                accrete::distillation::slice_lengths slices = {4, 3})
       : workspace(s.make_workspace(capacity)),
         teacher_(t),
         student_(s),
         teacher_workspace_(t.make_workspace(capacity)),
         head_(t.config().vocab_size, slices) {}
-  distillation(accrete::teacher<backend_type>& t, Student& s, batch_type const& batch,
+  step_by_hand(accrete::teacher<backend_type>& t, Student& s, batch_type const& batch,
                accrete::distillation::slice_lengths slices = {4, 3})
-      : distillation(t, s, batch.num_tokens(), slices) {
+      : step_by_hand(t, s, batch.num_tokens(), slices) {
     see(batch);
   }
 
@@ -183,7 +183,7 @@ struct gradient_report {
 };
 
 template <class Student>
-std::vector<gradient_report> gradient_reports(Student& s, distillation<Student>& d) {
+std::vector<gradient_report> gradient_reports(Student& s, step_by_hand<Student>& d) {
   zero_gradients(s);
   d.step();
   std::vector<gradient_report> all;
