@@ -207,6 +207,8 @@ TEST_CASE("gguf_file refuses names given twice and bytes shared or outside", "[i
   bytes = good;
   bytes[record + 8] = 'w';
   check(bytes, "tensor 'w' twice");
+  check(good.substr(0, good.size() - 1), "tensor 'v'");  // the last tensor's last byte
+  check(good.substr(0, good.size() - 1), "cut short");
   for (auto const& [offset, says] :
        std::vector<std::pair<std::uint64_t, char const*>>{{0, "bytes shared"},
                                                           {33, "a multiple of the alignment 32"},
