@@ -53,14 +53,14 @@ class progress_line {
         double(r.tokens) / r.seconds, r.operations / r.seconds * 1e-9,
         double(peak_resident_bytes()) / double(1 << 30),
         last ? duration_text(elapsed_) : "left " + duration_text(seconds_ * double(total_ - r.step)));
-    fmt::print(out_, terminal_ ? "\r\x1b[2K{}" : "{}\n", line);
+    fmt::print(out_, "{}{}{}", terminal_ ? "\r\x1b[2K" : "", line, terminal_ ? "" : "\n");
     if (terminal_ && last) fmt::print(out_, "\n");
     std::fflush(out_);
     open_ = terminal_ && !last;
   }
   /// A line of its own, without tearing the progress line.
   void note(std::string const& text) {
-    fmt::print(out_, open_ ? "\n{}\n" : "{}\n", text);
+    fmt::print(out_, "{}{}\n", open_ ? "\n" : "", text);
     std::fflush(out_);
     open_ = false;
   }

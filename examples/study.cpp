@@ -1,0 +1,226 @@
+// The study: students of many types, distilled from one teacher on one text, and the tables that compare them.
+#include <accrete/accrete.hpp>
+#include <accrete/study/report.hpp>
+#include <accrete/study/runner.hpp>
+#include <accrete/train/stop_signal.hpp>
+#include <algorithm>
+#include <chrono>
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ac = accrete;
+using backend = ac::cpu::backend<float>;
+
+// The grid: a type in one of these lists is a row or a column of the tables.
+using placements =
+    ac::types<ac::placement::pre, ac::placement::post, ac::placement::peri, ac::placement::olmo2,
+              ac::placement::deepnorm, ac::placement::hybrid, ac::placement::mix, ac::placement::residual>;
+constexpr int K = 3;  // blocks
+constexpr int L = 3;  // layers of a block
+using schedules = ac::types<ac::growth::joint<K, L>, ac::growth::curriculum<K, L>, ac::growth::freeze<K, L>,
+                            ac::growth::freeze<K, L>::strict, ac::growth::joint<K, L>::restarted<2>,
+                            ac::growth::joint<K, L>::restarted<3>>;
+
+struct options {
+  std::string teacher;
+  std::vector<std::filesystem::path> text;
+  std::filesystem::path out = "runs/study";
+  std::filesystem::path cache;
+  std::vector<std::string> placements{"pre", "post"};
+  std::vector<std::string> schedules{"joint", "grow"};
+  std::vector<std::uint64_t> seeds{42};
+  ac::index_t length = 128;
+  ac::index_t validation_documents = 32;
+  std::string cut = "windows";
+  int threads = 0;
+  bool quick = false;
+  bool controls = false;
+  bool no_cache = false;
+  ac::recipe recipe{.steps = 30, .batch_tokens = 512, .peak_learning_rate = 3e-4};
+};
+
+template <class... T>
+std::vector<std::string> names_of(ac::types<T...>) {
+  auto name = []<class X>() {
+    if constexpr (ac::norm_placement<X>)
+      return ac::placement::name_of<X>();
+    else
+      return X::name();
+  };
+  return {name.template operator()<T>()...};
+}
+bool contains(std::vector<std::string> const& all, std::string const& one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+std::filesystem::path default_cache() {
+  if (char const* set = std::getenv("ACCRETE_CACHE"); set != nullptr && *set != 0)
+    return std::filesystem::path(set) / "teacher-states";
+  char const* home = std::getenv("HOME");
+  return std::filesystem::path(home != nullptr ? home : ".") / ".cache/accrete/teacher-states";
+}
+
+void declare(CLI::App& app, options& o) {
+  auto& r = o.recipe;
+  app.add_option("--teacher", o.teacher, "a GGUF file (Llama or Qwen3 kind)")->required();
+  app.add_option("--text", o.text, "files or folders of .txt, .md, .rst, .pod or .jsonl")->required();
+  app.add_option("--out", o.out, "where log.jsonl, table.csv, report.md and finished cells go")
+      ->capture_default_str();
+  app.add_option("--steps", r.steps, "updates in a phase; joint takes this many, grow three times as many")
+      ->capture_default_str();
+  app.add_flag("--quick", o.quick, "a smaller run: two minutes instead of ten");
+  app.add_option("--seeds", o.seeds, "one or more; tables get 95% intervals from two on")
+      ->capture_default_str()
+      ->delimiter(',');
+  app.add_option("--placements", o.placements, "rows of the tables")
+      ->capture_default_str()
+      ->delimiter(',')
+      ->check(CLI::IsMember(names_of(placements{})));
+  app.add_option("--schedules", o.schedules, "columns of the tables")
+      ->capture_default_str()
+      ->delimiter(',')
+      ->check(CLI::IsMember(names_of(schedules{})));
+  app.add_flag("--controls", o.controls, "also joint x2 and joint x3, the budget controls on fresh text");
+  app.add_option("--batch-tokens", r.batch_tokens, "most tokens of an update")->capture_default_str();
+  app.add_option("--micro-tokens", r.micro_tokens, "most tokens in memory at once; 0: the whole update")
+      ->capture_default_str();
+  app.add_option("--length", o.length, "most tokens of a document")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 1 << 20));
+  app.add_option("--cut", o.cut, "first: a document's first tokens (the paper); windows: all of it, in pieces")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"first", "windows"}));
+  app.add_option("--validation-documents", o.validation_documents, "held out, the same for all cells")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--evaluate-every", r.evaluate_every, "updates between evaluations; 0: at the end of phases")
+      ->capture_default_str();
+  app.add_option("--lr", r.peak_learning_rate, "peak learning rate")->capture_default_str();
+  app.add_option("--warmup", r.warmup, "fraction of a schedule; -1: 10% below 2,000 updates, else 1.5%")
+      ->capture_default_str();
+  app.add_option("--temperature", r.temperature, "of the distillation")->capture_default_str();
+  app.add_option("--alpha", r.alpha, "weight of the distillation loss")->capture_default_str();
+  app.add_option("--gamma", r.gamma, "weight of the cross-entropy")->capture_default_str();
+  app.add_option("--threads", o.threads, "0: all")->capture_default_str()->check(CLI::Range(0, 1024));
+  app.add_option("--cache", o.cache, "folder for the teacher's states [$ACCRETE_CACHE/teacher-states]");
+  app.add_flag("--no-cache", o.no_cache, "run the teacher inside each update instead");
+  app.footer(
+      "Students have 3 blocks of 3 layers at the teacher's width: K and L in examples/study.cpp are compile "
+      "time.\n"
+      "A second run with the same settings skips finished cells. Ctrl-C stops after the update.");
+}
+
+/// Distinct updates of the longest run that was asked for.
+ac::index_t longest_updates(options const& o) {
+  ac::index_t longest = 0;
+  ac::for_each_configuration(ac::types<ac::placement::pre>{}, schedules{}, [&]<class, class S>() {
+    if (contains(o.schedules, S::name()))
+      longest = std::max(longest, ac::train::shard_updates(ac::growth::plan_view(S::plan), o.recipe));
+  });
+  return longest;
+}
+
+ac::study::report_facts facts_of(options const& o, ac::teacher<backend> const& t, ac::data::corpus const& text,
+                                 std::string const& text_identity) {
+  auto const& r = o.recipe;
+  auto const& c = t.config();
+  ac::study::report_facts f;
+  f.steps = r.steps;
+  f.facts = {
+      {"teacher", fmt::format("{} ({} layers, hidden {}, vocabulary {}; identity {})",
+                              std::filesystem::path(o.teacher).filename().string(), c.num_hidden_layers,
+                              c.hidden_size, c.vocab_size, t.identity())},
+      {"text", fmt::format("{} documents, {} tokens, cut at {} ({}); identity {}", text.num_documents(),
+                           text.num_tokens(), o.length, o.cut, text_identity)},
+      {"student", fmt::format("{} blocks of {} layers at the teacher's width", K, L)},
+      {"updates", fmt::format("{} a phase, of up to {} tokens", r.steps, r.batch_tokens)},
+      {"learning rate", fmt::format("{:.1e} to {:.1e}, cosine, warmup of {} updates", r.peak_learning_rate,
+                                    r.min_learning_rate, ac::train::warmup_updates(r.warmup, r.steps))},
+      {"optimizer", fmt::format("AdamW {}, {}, eps {:.0e}, decay {}, clip {}", r.beta1, r.beta2, r.epsilon,
+                                r.weight_decay, r.max_gradient_norm)},
+      {"loss", fmt::format("{} tau^2 KL + {} CE, tau {}", r.alpha, r.gamma, r.temperature)},
+      {"validation", fmt::format("{} documents, fixed", o.validation_documents)},
+      {"machine",
+       fmt::format("{}, {} threads, {}", ac::study::processor_name(), t.context().threads(), backend::name())},
+  };
+  ac::for_each_configuration(placements{}, ac::types<ac::growth::joint<K, L>>{}, [&]<class P, class>() {
+    if (contains(o.placements, P::name))
+      f.equations.emplace_back(P::name, ac::wiring::equation_text(ac::placement::layer_of<P>{}));
+  });
+  return f;
+}
+
+int run(options o) {
+  if (o.quick) {
+    o.recipe.steps = std::min<ac::index_t>(o.recipe.steps, 8);
+    o.recipe.batch_tokens = std::min<ac::index_t>(o.recipe.batch_tokens, 256);
+    o.validation_documents = std::min<ac::index_t>(o.validation_documents, 8);
+  }
+  if (o.controls) o.schedules.insert(o.schedules.end(), {"joint x2", "joint x3"});
+  o.recipe.check();
+  ac::train::stop_signal stop;
+  auto say = [](std::string const& line) { fmt::print(stderr, "{}\n", line); };
+
+  ac::study::runner_options ro;
+  ro.out = o.out;
+  ro.seeds = o.seeds;
+  ro.longest_updates = longest_updates(o);
+  ro.stop_wanted = [] { return ac::train::stop_signal::stop_wanted(); };
+  ro.text.validation_documents = o.validation_documents;
+  if (!o.no_cache) ro.text.cache_folder = o.cache.empty() ? default_cache() : o.cache;
+  bool shown = false;
+  ro.text.on_teacher = [&](ac::index_t done, ac::index_t all) {
+    if (done == all || !shown) say(fmt::format("teacher: {} of {} tokens", done, all));
+    shown = true;
+    if (ac::train::stop_signal::stop_wanted())
+      throw ac::error("stopped while the teacher ran; nothing half-written is left");
+  };
+  ac::study::require_writable(o.out);
+
+  auto teacher = ac::load_teacher<backend>(o.teacher, o.threads > 0 ? backend(o.threads) : backend(), o.length);
+  say(fmt::format("teacher: {}, {} layers, hidden {}, vocabulary {}",
+                  std::filesystem::path(o.teacher).filename().string(), teacher.config().num_hidden_layers,
+                  teacher.config().hidden_size, teacher.config().vocab_size));
+  ac::data::cutting const cut{o.cut == "first" ? ac::data::cutting::first : ac::data::cutting::windows,
+                              o.length};
+  auto const started = std::chrono::steady_clock::now();
+  auto const text = ac::data::open(o.text, teacher.tokenizer(), {cut});
+  say(fmt::format("text: {} documents, {} tokens, read in {:.1f}s", text.num_documents(), text.num_tokens(),
+                  std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count()));
+
+  ac::study::runner<backend> runner(teacher, text, o.recipe, std::move(ro));
+  bool going = true;
+  ac::for_each_configuration(placements{}, schedules{}, [&]<class P, class S>() {
+    if (going && contains(o.placements, P::name) && contains(o.schedules, S::name()))
+      going = runner.run<P, S>();
+  });
+  if (!going) {
+    say("stopped. Finished cells are kept: the same command goes on with the others.");
+    return 130;
+  }
+  auto const facts = facts_of(o, teacher, text, runner.text_identity());
+  ac::study::write_report(runner.finished(), facts, o.out);
+  fmt::print("\n{}\n", ac::study::standing(facts, o.seeds.size()));
+  for (auto const& table : ac::study::all_tables(runner.finished()))
+    fmt::print("\n{}", ac::study::to_plain(table));
+  fmt::print("\nwritten: {0}/report.md, {0}/table.csv, {0}/log.jsonl\n", o.out.string());
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  options o;
+  CLI::App app{"Distils students whose normalization placement and growth schedule differ, and compares them."};
+  declare(app, o);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(std::move(o));
+  } catch (std::exception const& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return ac::train::stop_signal::number() != 0 ? 130 : 1;
+  }
+}

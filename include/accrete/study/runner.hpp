@@ -1,0 +1,184 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "accrete/core/config.hpp"
+#include "accrete/io/line_log.hpp"
+#include "accrete/model/student.hpp"
+#include "accrete/study/cell.hpp"
+#include "accrete/study/tables.hpp"
+#include "accrete/train/prepared_text.hpp"
+#include "accrete/train/progress.hpp"
+#include "accrete/train/trainer.hpp"
+#include "accrete/wiring/text.hpp"
+
+namespace accrete::inline v0::study {
+
+struct runner_options {
+  std::filesystem::path out = "runs/study";
+  train::text_options text;
+  std::vector<std::uint64_t> seeds{42};
+  index_t longest_updates = 0;  ///< distinct updates of the longest run of the grid
+  std::FILE* progress = stderr;
+  std::function<bool()> stop_wanted;
+};
+
+/// Makes the folder of a study and proves that files can be written in it, before hours are spent on what would
+/// go there. Throws io_error.
+inline void require_writable(std::filesystem::path const& out) {
+  std::error_code failed;
+  std::filesystem::create_directories(out / "cells", failed);
+  if (failed)
+    throw io_error("--out '" + out.string() + "'", "'" + failed.message() + "'", "a folder that can be written",
+                   "choose another with --out");
+  io::write_atomically(out / "cells" / ".probe", "");
+  std::filesystem::remove(out / "cells" / ".probe", failed);
+}
+
+/// Runs cells of a grid one after the other, skips those that a finished run left behind, and logs every update
+/// to `out`/log.jsonl.
+template <backend B>
+class runner {
+ public:
+  runner(teacher<B>& t, data::corpus const& text, recipe const& r, runner_options o)
+      : teacher_(t),
+        text_(text),
+        recipe_(r),
+        options_(std::move(o)),
+        text_identity_(fmt::format("{:016x}", text.identity())) {
+    require_writable(options_.out);
+    log_.emplace(options_.out / "log.jsonl");
+  }
+
+  /// All seeds of one configuration. False when a stop was wanted: the cell that ran is not kept then.
+  template <norm_placement P, growth_schedule S, class Layer = layer::like_teacher>
+  bool run() {
+    auto make = [this](seed s) -> std::shared_ptr<model::grown_model<P, B>> {
+      return std::make_shared<student<P, S, B, Layer>>(teacher_, s);
+    };
+    auto const student_text = fmt::format("{}: {}; {}, {} blocks of {} layers; {}", placement::name_of<P>(),
+                                          wiring::equation_text(placement::layer_of<P>{}), S::name(),
+                                          S::plan.num_blocks, S::plan.layers_per_block, Layer::name);
+    return run_seeds<P>(placement::name_of<P>(), S::name(), student_text, make);
+  }
+
+  [[nodiscard]] results const& finished() const { return results_; }
+  [[nodiscard]] std::size_t num_run() const { return num_run_; }
+  [[nodiscard]] std::string const& text_identity() const { return text_identity_; }
+
+ private:
+  template <norm_placement P>
+  bool run_seeds(std::string const& placement, std::string const& schedule, std::string const& student_text,
+                 std::function<std::shared_ptr<model::grown_model<P, B>>(seed)> const& make) {
+    for (auto s : options_.seeds) {
+      cell c;
+      c.placement = placement;
+      c.schedule = schedule;
+      c.seed = s;
+      c.settings = settings_of(student_text, s);
+      if (auto done = load(options_.out, c.settings)) {
+        note(fmt::format("{:<18}  seed {}: finished before, kept", placement + ", " + schedule, s));
+        results_.add(*std::move(done));
+        continue;
+      }
+      auto& prepared = prepared_for(s);
+      auto const model = make(seed{s});
+      if (!train_cell<P>(*model, prepared, c)) return false;
+      save(c, options_.out);
+      results_.add(std::move(c));
+    }
+    return true;
+  }
+
+  template <norm_placement P>
+  bool train_cell(model::grown_model<P, B>& model, train::prepared_text<B> const& prepared, cell& c) {
+    recipe r = recipe_;
+    r.seed = seed{c.seed};
+    auto const all = train::total_updates(train::phases_of(model.schedule(), r));
+    train::progress_line line(fmt::format("{:<18}", c.placement + ", " + c.schedule), all, options_.progress);
+    auto const log = [&](nlohmann::ordered_json record) {
+      record["placement"] = c.placement;
+      record["schedule"] = c.schedule;
+      record["seed"] = c.seed;
+      log_->append(record.dump());
+    };
+    train::run_events events;
+    events.on_step = [&](train::step_record const& s) {
+      line.show(s);
+      log(train::to_json(s));
+    };
+    events.on_evaluation = [&](train::evaluation_record const& e) {
+      log(train::to_json(e));
+      line.note(
+          fmt::format("{:<18}  validation after {} updates, {} layers: ce {:.3f}  kd {:.3f}  perplexity {:.1f}",
+                      c.placement + ", " + c.schedule, e.step, e.active_layers, e.ce, e.kd, std::exp(e.ce)));
+    };
+    events.on_note = [&](std::string const& text) {
+      line.note(fmt::format("{:<18}  {}", c.placement + ", " + c.schedule, text));
+    };
+    events.stop_wanted = options_.stop_wanted;
+    train::trainer<P, B> run(model, teacher_, prepared.for_updates(train::shard_updates(model.schedule(), r)),
+                             r, events);
+    auto const result = run.run();
+    ++num_run_;
+    model.parameters([&](auto& p) {
+      c.parameters += p.value.size();
+      if (p.trainable()) c.trained_parameters += p.value.size();
+    });
+    c.seconds = result.seconds;
+    c.evaluations = result.evaluations;
+    return result.finished;
+  }
+
+  train::prepared_text<B>& prepared_for(std::uint64_t s) {
+    auto& slot = prepared_[s];
+    if (!slot) {
+      recipe r = recipe_;
+      r.seed = seed{s};
+      slot = std::make_unique<train::prepared_text<B>>(teacher_, text_, r, options_.longest_updates,
+                                                       options_.text);
+      if (!options_.text.cache_folder.empty())
+        note(fmt::format("teacher's states for seed {}: {}", s,
+                         slot->teacher_reused() ? "from the cache" : "computed and cached"));
+    }
+    return *slot;
+  }
+
+  /// Everything a cell's numbers depend on.
+  std::string settings_of(std::string const& student_text, std::uint64_t s) const {
+    auto const& r = recipe_;
+    return fmt::format(
+        "accrete {}.{}; {}; backend {}; teacher {}; text {}; validation {}; seed {}; steps {}; batch {}; micro "
+        "{}; lr {:.3e} to "
+        "{:.3e}, warmup {}; adam {} {} {:.1e}, decay {}, clip {}; tau {}, alpha {}, gamma {}; evaluate every "
+        "{}",
+        ACCRETE_VERSION_MAJOR, ACCRETE_VERSION_MINOR, student_text, B::name(), teacher_.identity(),
+        text_identity_, options_.text.validation_documents, s, r.steps, r.batch_tokens, r.micro_tokens,
+        r.peak_learning_rate, r.min_learning_rate, r.warmup, r.beta1, r.beta2, r.epsilon, r.weight_decay,
+        r.max_gradient_norm, r.temperature, r.alpha, r.gamma, r.evaluate_every);
+  }
+  void note(std::string const& text) const {
+    fmt::print(options_.progress, "{}\n", text);
+    std::fflush(options_.progress);
+  }
+
+  teacher<B>& teacher_;
+  data::corpus const& text_;
+  recipe recipe_;
+  runner_options options_;
+  std::string text_identity_;
+  std::optional<io::line_log> log_;
+  std::map<std::uint64_t, std::unique_ptr<train::prepared_text<B>>> prepared_;
+  results results_;
+  std::size_t num_run_ = 0;
+};
+
+}  // namespace accrete::inline v0::study

@@ -1,0 +1,58 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace accrete::inline v0::study {
+
+/// Mean over seeds with the half-width of its 95% interval (Student's t); no interval from one seed.
+struct estimate {
+  double mean = 0;
+  double half_width = 0;
+  std::size_t count = 0;
+};
+
+/// The 97.5% quantile of Student's t.
+inline double t_quantile(std::size_t degrees_of_freedom) {
+  constexpr std::array<double, 30> table{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+                                         2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+                                         2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
+  if (degrees_of_freedom == 0) return 0;
+  if (degrees_of_freedom <= table.size()) return table[degrees_of_freedom - 1];
+  double const n = double(degrees_of_freedom);
+  return 1.960 + 2.4 / n;  // within 0.002 from 30 on
+}
+
+inline estimate estimate_of(std::vector<double> const& values) {
+  estimate e;
+  e.count = values.size();
+  if (values.empty()) return e;
+  for (double v : values) e.mean += v / double(values.size());
+  if (values.size() < 2) return e;
+  double squares = 0;
+  for (double v : values) squares += (v - e.mean) * (v - e.mean);
+  double const deviation = std::sqrt(squares / double(values.size() - 1));
+  e.half_width = t_quantile(values.size() - 1) * deviation / std::sqrt(double(values.size()));
+  return e;
+}
+
+/// One seed carries two decimals of a loss, no more; several carry what their interval says: its first two
+/// digits.
+inline int decimals_of(estimate const& e) {
+  if (e.count < 2 || e.half_width <= 0) return 2;
+  return std::clamp(1 - int(std::floor(std::log10(e.half_width))), 1, 4);
+}
+inline std::string text_of(estimate const& e, bool with_sign = false) {
+  if (e.count == 0) return "-";
+  int const d = decimals_of(e);
+  auto text = with_sign ? fmt::format("{:+.{}f}", e.mean, d) : fmt::format("{:.{}f}", e.mean, d);
+  if (e.count > 1) text += fmt::format(" ± {:.{}f}", e.half_width, d);
+  return text;
+}
+
+}  // namespace accrete::inline v0::study
