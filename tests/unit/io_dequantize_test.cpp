@@ -33,8 +33,8 @@ std::vector<T> numbers(gguf_tensor const& t, index_t first, index_t rows) {
   return out;
 }
 
-// Depends on every bit of every value and on their order; tests/reference computes the same from the `gguf`
-// package.
+// Depends on every bit of every value and on their order; tests/reference/gguf_constants.py computes the same
+// from the `gguf` package.
 std::uint64_t checksum(std::vector<float> const& values) {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -47,7 +47,7 @@ std::uint64_t checksum(std::vector<float> const& values) {
 
 }  // namespace
 
-// Blocks and values of PyPI's gguf 0.17 (quants.quantize, then quants.dequantize).
+// Blocks and values of PyPI's gguf 0.19: tests/reference/gguf_constants.py prints them.
 TEST_CASE("dequantize_rows gives the bits of the gguf package on single blocks", "[io][dequantize]") {
   struct known {
     ggml_type type;
