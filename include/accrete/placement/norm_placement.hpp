@@ -59,15 +59,19 @@ constexpr void check_ends(ends<Entry, Readout>) {
   using entry = wiring::program<Entry>;
   using readout = wiring::program<Readout>;
   constexpr auto sublayers = []<class P>(P) { return P::count(wiring::op::apply); };
+  constexpr bool no_sublayers = sublayers(entry{}) == 0 && sublayers(readout{}) == 0;
+  constexpr bool entry_fits =
+      entry::num_inputs == 1 && (entry::num_outputs == 1 || entry::num_outputs == Streams);
+  constexpr bool readout_fits = readout::num_outputs == 1 && readout::num_inputs <= Streams;
   static_assert(
-      sublayers(entry{}) == 0 && sublayers(readout{}) == 0,
+      no_sublayers,
       "[accrete] norm_placement: an end of the stack calls a sublayer. 'boundary' may add and normalize "
       "only. See docs/policies.md#norm_placement");
   static_assert(
-      entry::num_inputs == 1 && (entry::num_outputs == 1 || entry::num_outputs == Streams),
+      entry_fits,
       "[accrete] norm_placement: 'boundary' must make the streams from the embedding x: one value for all "
       "of them, or streams(...) with as many as 'wiring' has. See docs/policies.md#norm_placement");
-  static_assert(readout::num_outputs == 1 && readout::num_inputs <= Streams,
+  static_assert(readout_fits,
                 "[accrete] norm_placement: 'boundary' must give the head one value, made from the streams that "
                 "'wiring' has. See docs/policies.md#norm_placement");
 }
@@ -88,8 +92,9 @@ constexpr void check_parts() {
     check_ends<Entry, Readout, streams>(e);
   }(both_ends{});
   if constexpr (requires { P::norm_names; }) {
+    constexpr bool one_name_each = std::size(P::norm_names) == std::size_t(num_norms<layer>);
     static_assert(
-        std::size(P::norm_names) == std::size_t(num_norms<layer>),
+        one_name_each,
         "[accrete] norm_placement: 'norm_names' must name each norm of a layer once, in evaluation order "
         "(attention's, then the MLP's). See docs/policies.md#norm_placement");
   }

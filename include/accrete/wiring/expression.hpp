@@ -189,8 +189,9 @@ constexpr scaled<Named, E> operator*(constant<Named>, E) {
 /// A number has no type of its own: name it as a struct and write `constant<that>{} * e`.
 template <expression E>
 constexpr E operator*(double, E e) {
+  constexpr bool is_named = detail::never<E>;
   static_assert(
-      detail::never<E>,
+      is_named,
       "[accrete] norm_placement: a number times an expression: only types are kept. Name it, 'struct half "
       "{ static double at(wiring::site) { return 0.5; } static constexpr char const* name = \"0.5\"; }', "
       "and write 'wiring::constant<half>{} * e'. See docs/policies.md#norm_placement");

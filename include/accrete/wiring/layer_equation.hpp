@@ -35,26 +35,33 @@ constexpr outputs<Out...> outputs_of(list<Out...>) {
   return {};
 }
 
-// What makes an equation one of a sublayer or of a layer, one sentence for each way to miss it.
+// What makes an equation one of a sublayer or of a layer, one sentence for each way to miss it. (Named
+// conditions, as a compiler that repeats the condition would print pages of types before the sentence.)
 template <class P>
 constexpr void check_layer() {
   constexpr int either = P::template num_calls<any_sublayer>;
   constexpr int attn_calls = P::template num_calls<attention>;
   constexpr int mlp_calls = P::template num_calls<feed_forward>;
+  constexpr bool one_kind = either == 0 || attn_calls + mlp_calls == 0;
+  constexpr bool any_call = either + attn_calls + mlp_calls > 0;
+  constexpr bool whole_layer = either > 0 || attn_calls == mlp_calls;
+  constexpr bool streams_match = P::num_outputs == P::num_inputs && P::reads_every_stream;
   static_assert(
-      either == 0 || attn_calls + mlp_calls == 0,
+      one_kind,
       "[accrete] norm_placement: the equation calls f and also attn or mlp. Write it in f alone, for both "
-      "sublayers, or in attn and mlp, for a whole layer");
+      "sublayers, or in attn and mlp, for a whole layer. See docs/policies.md#norm_placement");
   static_assert(
-      either == 1 || attn_calls + mlp_calls > 0,
-      "[accrete] norm_placement: the equation calls no sublayer. Write f(...), or attn(...) and mlp(...)");
+      any_call,
+      "[accrete] norm_placement: the equation calls no sublayer. Write f(...), or attn(...) and mlp(...). "
+      "See docs/policies.md#norm_placement");
   static_assert(
-      either == 1 || attn_calls == mlp_calls || attn_calls + mlp_calls == 0,
+      whole_layer,
       "[accrete] norm_placement: the equation calls one of attn and mlp only. A layer has both; write f(...) "
-      "for an equation that serves each of them in turn");
-  static_assert(P::num_outputs == P::num_inputs && P::reads_every_stream,
-                "[accrete] norm_placement: the equation does not read as many streams as it gives. Write "
-                "streams(new_x, new_y) where it has x and y, and read each stream");
+      "for an equation that serves each of them in turn. See docs/policies.md#norm_placement");
+  static_assert(
+      streams_match,
+      "[accrete] norm_placement: the equation does not read as many streams as it gives. Write "
+      "streams(new_x, new_y) where it has x and y, and read each. See docs/policies.md#norm_placement");
 }
 
 }  // namespace detail
@@ -104,10 +111,11 @@ struct equation_traits {
 template <class When, class A, class B>
 struct equation_traits<choice<When, A, B>> {
   static constexpr int num_streams = program<A>::num_outputs;
+  static constexpr bool same_streams = num_streams == program<B>::num_outputs;
   static_assert(
-      num_streams == program<B>::num_outputs,
+      same_streams,
       "[accrete] norm_placement: by_depth chooses between equations with different numbers of streams. "
-      "Give both the same streams(...)");
+      "Give both the same streams(...). See docs/policies.md#norm_placement");
   static constexpr int num_scratch = wiring::num_scratch<program<A>> > wiring::num_scratch<program<B>>
                                          ? wiring::num_scratch<program<A>>
                                          : wiring::num_scratch<program<B>>;

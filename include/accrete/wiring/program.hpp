@@ -69,10 +69,12 @@ struct program {
     };
     return (0 + ... + calls(V{}));
   }(values{});
+  static constexpr bool calls_once =
+      num_calls<any_sublayer> <= 1 && num_calls<attention> <= 1 && num_calls<feed_forward> <= 1;
   static_assert(
-      num_calls<any_sublayer> <= 1 && num_calls<attention> <= 1 && num_calls<feed_forward> <= 1,
+      calls_once,
       "[accrete] norm_placement: a sublayer is called with two different arguments, so its weights would "
-      "be used twice. Name the shared value and use it in both places");
+      "be used twice. Name the shared value and use it in both places. See docs/policies.md#norm_placement");
 
   /// Values an instruction reads in the forward. A straight-through's second operand only lends its gradient.
   static constexpr bool reads(int i, int v) {

@@ -31,11 +31,14 @@ constexpr list<L...> add_values(list<L...> known, list<>) {
 }
 template <class... L, class E, class... Rest>
 constexpr auto add_values(list<L...> known, list<E, Rest...>) {
+  constexpr bool at_root_only = !requires {
+    E::code;
+  };
   static_assert(
-      requires { E::code; },
+      !at_root_only,
       "[accrete] norm_placement: streams(...) and by_depth<...>(...) stand at the root of an equation "
       "only. See docs/policies.md#norm_placement");
-  if constexpr (holds(list<L...>{}, E{})) {
+  if constexpr (at_root_only || holds(list<L...>{}, E{})) {
     return add_values(known, list<Rest...>{});
   } else {
     constexpr auto with_operands = add_values(list<L...>{}, typename E::operands{});
