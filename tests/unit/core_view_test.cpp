@@ -101,6 +101,7 @@ TEST_CASE("view counts past 2^31 elements", "[core][view]") {
   view<char const, 2> const logits(nullptr, {8 * 2048, 151936});
   REQUIRE(logits.size() == 2489319424);
   REQUIRE(view<char const, 3>(nullptr, {8, 2048, 151936}).size() == 2489319424);
+  REQUIRE(view<char const, 3>(nullptr, {1, 16384, 151936}).stride == 2489319424);
   // Addresses only: nothing is read there.
   auto const* base = reinterpret_cast<char const*>(std::uintptr_t(1) << 40);
   view<char const, 2> const far(base, {8 * 2048, 151936});

@@ -78,7 +78,7 @@ TEST_CASE("reference adamw follows its equations over many updates", "[reference
   s.epsilon = 1e-3;
   s.weight_decay = 0.2;
   s.gradient_scale = 0.25;
-  auto const gradient_at = [&](int t) { return vector<>::random(n, "g" + std::to_string(t)); };
+  auto const gradient_at = [&](int t) { return vector<>::random(n, std::to_string(t)); };
   for (int t = 1; t <= updates; ++t) {
     s.step = t;
     adamw(ctx, parameter, gradient_at(t), first, second, s);
