@@ -7,11 +7,12 @@
 #include <chrono>
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "options.hpp"
 
 namespace ac = accrete;
 using backend = ac::cpu::backend<float>;
@@ -26,17 +27,15 @@ using schedules = ac::types<ac::growth::joint<K, L>, ac::growth::curriculum<K, L
                             ac::growth::freeze<K, L>::strict, ac::growth::joint<K, L>::restarted<2>,
                             ac::growth::joint<K, L>::restarted<3>>;
 
-struct options {
+struct settings {
   std::string teacher;
-  std::vector<std::filesystem::path> text;
+  options::text text;
   std::filesystem::path out = "runs/study";
   std::filesystem::path cache;
   std::vector<std::string> placements{"pre", "post"};
   std::vector<std::string> schedules{"joint", "grow"};
   std::vector<std::uint64_t> seeds{42};
-  ac::index_t length = 128;
   ac::index_t validation_documents = 32;
-  std::string cut = "windows";
   int threads = 0;
   bool quick = false;
   bool controls = false;
@@ -58,22 +57,12 @@ bool contains(std::vector<std::string> const& all, std::string const& one) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }
 
-std::filesystem::path default_cache() {
-  if (char const* set = std::getenv("ACCRETE_CACHE"); set != nullptr && *set != 0)
-    return std::filesystem::path(set) / "teacher-states";
-  char const* home = std::getenv("HOME");
-  return std::filesystem::path(home != nullptr ? home : ".") / ".cache/accrete/teacher-states";
-}
-
-void declare(CLI::App& app, options& o) {
-  auto& r = o.recipe;
+void declare(CLI::App& app, settings& o) {
   app.add_option("--teacher", o.teacher, "a GGUF file (Llama or Qwen3 kind)")->required();
-  app.add_option("--text", o.text, "files or folders of .txt, .md, .rst, .pod or .jsonl")->required();
+  o.text.declare(app);
   app.add_option("--out", o.out, "where log.jsonl, table.csv, report.md and finished cells go")
       ->capture_default_str();
-  app.add_option("--steps", r.steps, "updates in a phase; joint takes this many, grow three times as many")
-      ->capture_default_str();
-  app.add_flag("--quick", o.quick, "a smaller run: two minutes instead of ten");
+  app.add_flag("--quick", o.quick, "a smaller run: under three minutes");
   app.add_option("--seeds", o.seeds, "one or more; tables get 95% intervals from two on")
       ->capture_default_str()
       ->delimiter(',');
@@ -86,29 +75,13 @@ void declare(CLI::App& app, options& o) {
       ->delimiter(',')
       ->check(CLI::IsMember(names_of(schedules{})));
   app.add_flag("--controls", o.controls, "also joint x2 and joint x3, the budget controls on fresh text");
-  app.add_option("--batch-tokens", r.batch_tokens, "most tokens of an update")->capture_default_str();
-  app.add_option("--micro-tokens", r.micro_tokens, "most tokens in memory at once; 0: the whole update")
-      ->capture_default_str();
-  app.add_option("--length", o.length, "most tokens of a document")
-      ->capture_default_str()
-      ->check(CLI::Range(2, 1 << 20));
-  app.add_option("--cut", o.cut, "first: a document's first tokens (the paper); windows: all of it, in pieces")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"first", "windows"}));
   app.add_option("--validation-documents", o.validation_documents, "held out, the same for all cells")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--evaluate-every", r.evaluate_every, "updates between evaluations; 0: at the end of phases")
-      ->capture_default_str();
-  app.add_option("--lr", r.peak_learning_rate, "peak learning rate")->capture_default_str();
-  app.add_option("--warmup", r.warmup, "fraction of a schedule; -1: 10% below 2,000 updates, else 1.5%")
-      ->capture_default_str();
-  app.add_option("--temperature", r.temperature, "of the distillation")->capture_default_str();
-  app.add_option("--alpha", r.alpha, "weight of the distillation loss")->capture_default_str();
-  app.add_option("--gamma", r.gamma, "weight of the cross-entropy")->capture_default_str();
   app.add_option("--threads", o.threads, "0: all")->capture_default_str()->check(CLI::Range(0, 1024));
   app.add_option("--cache", o.cache, "folder for the teacher's states [$ACCRETE_CACHE/teacher-states]");
   app.add_flag("--no-cache", o.no_cache, "run the teacher inside each update instead");
+  options::declare(app, o.recipe);
   app.footer(
       "Students have 3 blocks of 3 layers at the teacher's width: K and L in examples/study.cpp are compile "
       "time.\n"
@@ -116,7 +89,7 @@ void declare(CLI::App& app, options& o) {
 }
 
 /// Distinct updates of the longest run that was asked for.
-ac::index_t longest_updates(options const& o) {
+ac::index_t longest_updates(settings const& o) {
   ac::index_t longest = 0;
   ac::for_each_configuration(ac::types<ac::placement::pre>{}, schedules{}, [&]<class, class S>() {
     if (contains(o.schedules, S::name()))
@@ -125,7 +98,7 @@ ac::index_t longest_updates(options const& o) {
   return longest;
 }
 
-ac::study::report_facts facts_of(options const& o, ac::teacher<backend> const& t, ac::data::corpus const& text,
+ac::study::report_facts facts_of(settings const& o, ac::teacher<backend> const& t, ac::data::corpus const& text,
                                  std::string const& text_identity) {
   auto const& r = o.recipe;
   auto const& c = t.config();
@@ -136,7 +109,7 @@ ac::study::report_facts facts_of(options const& o, ac::teacher<backend> const& t
                               std::filesystem::path(o.teacher).filename().string(), c.num_hidden_layers,
                               c.hidden_size, c.vocab_size, t.identity())},
       {"text", fmt::format("{} documents, {} tokens, cut at {} ({}); identity {}", text.num_documents(),
-                           text.num_tokens(), o.length, o.cut, text_identity)},
+                           text.num_tokens(), o.text.length, o.text.cut, text_identity)},
       {"student", fmt::format("{} blocks of {} layers at the teacher's width", K, L)},
       {"updates", fmt::format("{} a phase, of up to {} tokens", r.steps, r.batch_tokens)},
       {"learning rate", fmt::format("{:.1e} to {:.1e}, cosine, warmup of {} updates", r.peak_learning_rate,
@@ -155,7 +128,7 @@ ac::study::report_facts facts_of(options const& o, ac::teacher<backend> const& t
   return f;
 }
 
-int run(options o) {
+int run(settings o) {
   if (o.quick) {
     o.recipe.steps = std::min<ac::index_t>(o.recipe.steps, 8);
     o.recipe.batch_tokens = std::min<ac::index_t>(o.recipe.batch_tokens, 256);
@@ -172,7 +145,7 @@ int run(options o) {
   ro.longest_updates = longest_updates(o);
   ro.stop_wanted = [] { return ac::train::stop_signal::stop_wanted(); };
   ro.text.validation_documents = o.validation_documents;
-  if (!o.no_cache) ro.text.cache_folder = o.cache.empty() ? default_cache() : o.cache;
+  if (!o.no_cache) ro.text.cache_folder = o.cache.empty() ? options::default_cache() : o.cache;
   bool shown = false;
   ro.text.on_teacher = [&](ac::index_t done, ac::index_t all) {
     if (done == all || !shown) say(fmt::format("teacher: {} of {} tokens", done, all));
@@ -182,14 +155,13 @@ int run(options o) {
   };
   ac::study::require_writable(o.out);
 
-  auto teacher = ac::load_teacher<backend>(o.teacher, o.threads > 0 ? backend(o.threads) : backend(), o.length);
+  auto teacher =
+      ac::load_teacher<backend>(o.teacher, o.threads > 0 ? backend(o.threads) : backend(), o.text.length);
   say(fmt::format("teacher: {}, {} layers, hidden {}, vocabulary {}",
                   std::filesystem::path(o.teacher).filename().string(), teacher.config().num_hidden_layers,
                   teacher.config().hidden_size, teacher.config().vocab_size));
-  ac::data::cutting const cut{o.cut == "first" ? ac::data::cutting::first : ac::data::cutting::windows,
-                              o.length};
   auto const started = std::chrono::steady_clock::now();
-  auto const text = ac::data::open(o.text, teacher.tokenizer(), {cut});
+  auto const text = ac::data::open(o.text.paths, teacher.tokenizer(), {o.text.cutting()});
   say(fmt::format("text: {} documents, {} tokens, read in {:.1f}s", text.num_documents(), text.num_tokens(),
                   std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count()));
 
@@ -213,7 +185,7 @@ int run(options o) {
 }
 
 int main(int argc, char** argv) {
-  options o;
+  settings o;
   CLI::App app{"Distils students whose normalization placement and growth schedule differ, and compares them."};
   declare(app, o);
   CLI11_PARSE(app, argc, argv);

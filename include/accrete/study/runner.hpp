@@ -117,9 +117,9 @@ class runner {
     };
     events.on_evaluation = [&](train::evaluation_record const& e) {
       log(train::to_json(e));
-      line.note(
-          fmt::format("{:<18}  validation after {} updates, {} layers: ce {:.3f}  kd {:.3f}  perplexity {:.1f}",
-                      c.placement + ", " + c.schedule, e.step, e.active_layers, e.ce, e.kd, std::exp(e.ce)));
+      line.note(fmt::format(
+          "{:<18}  validation after {} updates, {} layers: ce {:.3f}  kd {:.3f}  perplexity {}",
+          c.placement + ", " + c.schedule, e.step, e.active_layers, e.ce, e.kd, rough_text(std::exp(e.ce))));
     };
     events.on_note = [&](std::string const& text) {
       line.note(fmt::format("{:<18}  {}", c.placement + ", " + c.schedule, text));

@@ -55,4 +55,9 @@ inline std::string text_of(estimate const& e, bool with_sign = false) {
   return text;
 }
 
+/// A number whose size matters more than its last digits: three significant ones.
+inline std::string rough_text(double v) {
+  return v < 1e5 ? fmt::format("{:.{}f}", v, v < 100 ? 1 : 0) : fmt::format("{:.1e}", v);
+}
+
 }  // namespace accrete::inline v0::study

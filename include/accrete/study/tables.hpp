@@ -132,16 +132,16 @@ inline table single_block_table(results const& r, std::string const& grown) {
   table t{
       "T2", "T2  One block alone (end of phase 0 of " + grown + ")", {"", "CE", "KD", "perplexity"}, {}, {}};
   for (auto const& p : r.placements()) {
-    auto measure = [&](auto&& of) {
-      return text_of(r.over_seeds([&](std::uint64_t seed) -> std::optional<double> {
+    auto mean_of = [&](auto&& of) {
+      return r.over_seeds([&](std::uint64_t seed) -> std::optional<double> {
         auto const* c = r.find(p, grown, seed);
         auto const* e = c != nullptr ? c->end_of_phase(0) : nullptr;
         return e != nullptr ? std::optional<double>(of(*e)) : std::nullopt;
-      }));
+      });
     };
-    t.rows.push_back({p, measure([](auto const& e) { return e.ce; }),
-                      measure([](auto const& e) { return e.kd; }),
-                      fmt::format("{}", measure([](auto const& e) { return std::exp(e.ce); }))});
+    t.rows.push_back({p, text_of(mean_of([](auto const& e) { return e.ce; })),
+                      text_of(mean_of([](auto const& e) { return e.kd; })),
+                      rough_text(mean_of([](auto const& e) { return std::exp(e.ce); }).mean)});
   }
   return t;
 }

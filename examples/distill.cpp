@@ -1,0 +1,64 @@
+// One student, every knob. Its type is the line below; everything else is a flag.
+//   distill --teacher SmolLM2-135M-Instruct.Q4_1.gguf --text docs/ --steps 100
+#include <accrete/accrete.hpp>
+#include <accrete/train/progress.hpp>
+#include <accrete/train/stop_signal.hpp>
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <string>
+
+#include "options.hpp"
+
+namespace ac = accrete;
+using backend = ac::cpu::backend<float>;
+using student = ac::student<ac::placement::post, ac::growth::curriculum<3, 3>, backend>;
+
+int main(int argc, char** argv) {
+  std::string teacher_file;
+  std::filesystem::path out = "runs/distill";
+  std::filesystem::path cache;
+  options::text text;
+  ac::recipe recipe{.steps = 30, .batch_tokens = 512, .peak_learning_rate = 3e-4};
+  ac::train::text_options text_options;
+  int threads = 0;
+  CLI::App app{"Distils one student: " + student::configuration_name() + "."};
+  app.add_option("--teacher", teacher_file, "a GGUF file (Llama or Qwen3 kind)")->required();
+  text.declare(app);
+  app.add_option("--out", out, "where the log goes")->capture_default_str();
+  app.add_option("--seed", recipe.seed.value, "of weights and order")->capture_default_str();
+  app.add_option("--validation-documents", text_options.validation_documents, "held out")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--cache", cache,
+                 "folder for the teacher's states; none: the teacher runs inside each update");
+  app.add_option("--threads", threads, "0: all")->capture_default_str()->check(CLI::Range(0, 1024));
+  options::declare(app, recipe);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    recipe.check();
+    ac::train::stop_signal stop;
+    text_options.cache_folder = cache;
+    auto teacher =
+        ac::load_teacher<backend>(teacher_file, threads > 0 ? backend(threads) : backend(), text.length);
+    auto const corpus = ac::data::open(text.paths, teacher.tokenizer(), {text.cutting()});
+
+    student model(teacher, recipe.seed);
+    auto const updates = ac::train::total_updates(ac::train::phases_of(model.schedule(), recipe));
+    ac::train::progress_line line(model.name(), updates);
+    ac::train::run_events events;
+    events.on_step = [&](ac::train::step_record const& s) { line.show(s); };
+    events.on_note = [&](std::string const& note) { line.note(note); };
+    events.on_evaluation = [&](ac::train::evaluation_record const& e) {
+      line.note(fmt::format("validation after {} updates: ce {:.3f}  kd {:.3f}", e.step, e.ce, e.kd));
+    };
+    events.stop_wanted = [] { return ac::train::stop_signal::stop_wanted(); };
+    auto const result = ac::distill(model, teacher, corpus, recipe, text_options, events);
+    result.write(out);
+    return result.finished ? 0 : 130;
+  } catch (std::exception const& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
+}

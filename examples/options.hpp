@@ -1,0 +1,63 @@
+#pragma once
+// Command-line options that the programs share.
+#include <accrete/data/corpus.hpp>
+#include <accrete/train/recipe.hpp>
+#include <algorithm>
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace options {
+
+/// What is learnt from, and how it is cut.
+struct text {
+  std::vector<std::filesystem::path> paths;
+  std::string cut = "windows";
+  accrete::index_t length = 128;
+
+  void declare(CLI::App& app) {
+    app.add_option("--text", paths, "files or folders of .txt, .md, .rst, .pod or .jsonl")->required();
+    app.add_option("--length", length, "most tokens of a document")
+        ->capture_default_str()
+        ->check(CLI::Range(2, 1 << 20));
+    app.add_option("--cut", cut, "first: a document's first tokens (the paper); windows: all of it, in pieces")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"first", "windows"}));
+  }
+  [[nodiscard]] accrete::data::cutting cutting() const {
+    return {cut == "first" ? accrete::data::cutting::first : accrete::data::cutting::windows, length};
+  }
+};
+
+inline void declare(CLI::App& app, accrete::recipe& r) {
+  auto add = [&](char const* name, auto& value, char const* help) {
+    app.add_option(name, value, help)->capture_default_str()->group("Training");
+  };
+  add("--steps", r.steps, "updates in a phase; joint takes this many, grow three times as many");
+  add("--batch-tokens", r.batch_tokens, "most tokens of an update");
+  add("--micro-tokens", r.micro_tokens, "most tokens in memory at once; 0: the whole update");
+  add("--lr", r.peak_learning_rate, "peak learning rate");
+  add("--min-lr", r.min_learning_rate, "learning rate at the end of a schedule");
+  add("--warmup", r.warmup, "fraction of a schedule; -1: 10% below 2,000 updates, else 1.5%");
+  add("--beta1", r.beta1, "of AdamW");
+  add("--beta2", r.beta2, "of AdamW");
+  add("--epsilon", r.epsilon, "of AdamW");
+  add("--weight-decay", r.weight_decay, "on matrices, not on norm gains");
+  add("--clip", r.max_gradient_norm, "most global gradient norm");
+  add("--temperature", r.temperature, "tau of the distillation loss");
+  add("--alpha", r.alpha, "weight of the distillation loss");
+  add("--gamma", r.gamma, "weight of the cross-entropy");
+  add("--evaluate-every", r.evaluate_every, "updates between evaluations; 0: at the end of phases");
+}
+
+/// Where the teacher's states are kept between runs.
+inline std::filesystem::path default_cache() {
+  if (char const* set = std::getenv("ACCRETE_CACHE"); set != nullptr && *set != 0)
+    return std::filesystem::path(set) / "teacher-states";
+  char const* home = std::getenv("HOME");
+  return std::filesystem::path(home != nullptr ? home : ".") / ".cache/accrete/teacher-states";
+}
+
+}  // namespace options
