@@ -1,3 +1,4 @@
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
@@ -55,6 +56,32 @@ TEMPLATE_LIST_TEST_CASE("linear and its backwards agree with plain loops", "[cpu
         REQUIRE(distance(dx, wide_dx) < limit);
         REQUIRE(distance(dw, wide_dw) < limit);
       }
+    }
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("linear of matrices larger than the provider's blocks agrees with plain loops",
+                        "[cpu][linear]", scalars) {
+  using T = TestType;
+  for (int const threads : {1, 2}) {
+    ac::cpu::backend<T> const ctx(threads);
+    for (auto const& [tokens, in, out] :
+         std::vector<std::array<index_t, 3>>{{261, 801, 133}, {37, 130, 1189}, {1, 801, 1189}, {2405, 3, 5}}) {
+      auto const x = normal<T>(tokens, in, 1, 1);
+      auto const w = normal<T>(out, in, 2, 2);
+      auto const dy = normal<T>(tokens, out, 3, 3);
+      matrix<T> y(tokens, out), dx(tokens, in), dw(out, in);
+      matrix<double> wide_y(tokens, out), wide_dx(tokens, in), wide_dw(out, in);
+      linear(ctx, x, w, y, store::replace);
+      linear(oracle, widened(x), widened(w), wide_y, store::replace);
+      linear_backward_input(ctx, dy, w, dx, store::replace);
+      linear_backward_input(oracle, widened(dy), widened(w), wide_dx, store::replace);
+      linear_backward_weight(ctx, dy, x, dw, store::replace);
+      linear_backward_weight(oracle, widened(dy), widened(x), wide_dw, store::replace);
+      CAPTURE(threads, tokens, in, out);
+      REQUIRE(distance(y, wide_y) < tolerance<T>);
+      REQUIRE(distance(dx, wide_dx) < tolerance<T>);
+      REQUIRE(distance(dw, wide_dw) < tolerance<T>);
     }
   }
 }

@@ -108,12 +108,29 @@ struct eigen_gemm {
     if (how == store::replace) {
       for (index_t i = 0; i < c.rows(); ++i) std::fill_n(c.row(i), c.columns(), T(0));
     }
+    // One row, as when text is written token by token: b is read once, and not worth packing.
+    if (c.rows() == 1 && of_a == operand::as_is) return add_row(of_b, a, b, c);
     if (of_a == operand::as_is) {
       if (of_b == operand::as_is) return add_product<Eigen::ColMajor, Eigen::ColMajor>(a.columns(), a, b, c);
       return add_product<Eigen::ColMajor, Eigen::RowMajor>(a.columns(), a, b, c);
     }
     if (of_b == operand::as_is) return add_product<Eigen::RowMajor, Eigen::ColMajor>(a.rows(), a, b, c);
     return add_product<Eigen::RowMajor, Eigen::RowMajor>(a.rows(), a, b, c);
+  }
+
+  template <class T>
+  static void add_row(operand of_b, view<T const, 2> a, view<T const, 2> b, view<T, 2> c) {
+    using column = Eigen::Matrix<T, Eigen::Dynamic, 1>;
+    using matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    Eigen::Map<column const> const x(a.data, a.columns());
+    Eigen::Map<matrix const, Eigen::Unaligned, Eigen::OuterStride<>> const y(b.data, b.rows(), b.columns(),
+                                                                             Eigen::OuterStride<>(b.stride));
+    Eigen::Map<column> z(c.data, c.columns());
+    if (of_b == operand::transposed) {
+      z.noalias() += y * x;
+    } else {
+      z.noalias() += y.transpose() * x;
+    }
   }
 
   // Eigen's algorithm fills column-major results: c^T += op(b)^T op(a)^T, where a matrix that lies row by row
