@@ -1,10 +1,10 @@
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <limits>
-#include <vector>
 
 #include "accrete/backend/arguments.hpp"
 #include "accrete/backend/check.hpp"
@@ -56,20 +56,24 @@ void attention(backend<T> const&, args::in2<T> q, args::in2<T> k, args::in2<T> v
   detail::check_attention<T>("attention", q, k, v, documents, shape);
   check::shape("attention", "out", out, q.extents);
   check::shape("attention", "log_sum_exp", log_sum_exp, {q.rows(), shape.heads});
-  std::vector<double> weights(std::size_t(q.rows()));  // of one query; entry j belongs to token j
+  constexpr index_t block = 128;  // columns of a head at a time: scores are made anew rather than stored
   detail::for_each_query(documents, shape, [&](index_t begin, index_t t, index_t h, index_t qc, index_t kc) {
-    auto const weight = [&](index_t j) -> double& { return weights[std::size_t(j)]; };
+    auto const score = [&](index_t j) {
+      return shape.scale * detail::dot(q.row(t) + qc, k.row(j) + kc, shape.head_dim);
+    };
     double largest = -std::numeric_limits<double>::infinity();
-    for (index_t j = begin; j <= t; ++j) {
-      weight(j) = shape.scale * detail::dot(q.row(t) + qc, k.row(j) + kc, shape.head_dim);
-      largest = std::max(largest, weight(j));
-    }
+    for (index_t j = begin; j <= t; ++j) largest = std::max(largest, score(j));
     double total = 0;
-    for (index_t j = begin; j <= t; ++j) total += (weight(j) = std::exp(weight(j) - largest));
-    for (index_t i = 0; i < shape.head_dim; ++i) {
-      double sum = 0;
-      for (index_t j = begin; j <= t; ++j) sum += weight(j) * double(v(j, kc + i));
-      out(t, qc + i) = static_cast<T>(sum / total);
+    for (index_t first = 0; first < shape.head_dim; first += block) {
+      index_t const count = std::min(block, shape.head_dim - first);
+      std::array<double, std::size_t(block)> sums{};
+      total = 0;
+      for (index_t j = begin; j <= t; ++j) {
+        double const weight = std::exp(score(j) - largest);
+        total += weight;
+        for (index_t i = 0; i < count; ++i) sums[std::size_t(i)] += weight * double(v(j, kc + first + i));
+      }
+      for (index_t i = 0; i < count; ++i) out(t, qc + first + i) = static_cast<T>(sums[std::size_t(i)] / total);
     }
     log_sum_exp(t, h) = static_cast<T>(largest + std::log(total));
   });

@@ -1,8 +1,8 @@
 #pragma once
 #include <algorithm>
+#include <array>
 #include <concepts>
 #include <cstddef>
-#include <vector>
 
 #include "accrete/backend/arguments.hpp"
 #include "accrete/backend/check.hpp"
@@ -10,6 +10,27 @@
 #include "accrete/reference/context.hpp"
 
 namespace accrete::inline v0::reference {
+
+namespace detail {
+
+/// out_i = sum_k a(k) b(k, i), or added to it, i over the columns of b: some columns at a time, so that b is
+/// read along its rows and no memory is asked for.
+template <class T, class Factor>
+void sum_of_rows(Factor const& a, args::in2<T> b, T* out, store how) {
+  constexpr index_t block = 64;
+  for (index_t first = 0; first < b.columns(); first += block) {
+    index_t const count = std::min(block, b.columns() - first);
+    std::array<double, std::size_t(block)> sums{};
+    for (index_t k = 0; k < b.rows(); ++k) {
+      T const* const row = b.row(k) + first;
+      double const factor = double(a(k));
+      for (index_t i = 0; i < count; ++i) sums[std::size_t(i)] += factor * double(row[i]);
+    }
+    for (index_t i = 0; i < count; ++i) put(out[first + i], sums[std::size_t(i)], how);
+  }
+}
+
+}  // namespace detail
 
 /// y = x W^T: x [T, in], w [out, in] -> y [T, out].
 template <std::floating_point T>
@@ -30,13 +51,8 @@ template <std::floating_point T>
 void linear_backward_input(backend<T> const&, args::in2<T> dy, args::in2<T> w, args::out2<T> dx, store how) {
   check::shape("linear_backward_input", "w", w, {dy.columns(), w.columns()});
   check::shape("linear_backward_input", "dx", dx, {dy.rows(), w.columns()});
-  std::vector<double> sums(std::size_t(dx.columns()));  // a row of dx, so that w is read along its rows
   for (index_t t = 0; t < dx.rows(); ++t) {
-    std::fill(sums.begin(), sums.end(), 0.0);
-    for (index_t o = 0; o < dy.columns(); ++o) {
-      for (index_t i = 0; i < dx.columns(); ++i) sums[std::size_t(i)] += double(dy(t, o)) * double(w(o, i));
-    }
-    for (index_t i = 0; i < dx.columns(); ++i) detail::put(dx(t, i), sums[std::size_t(i)], how);
+    detail::sum_of_rows<T>([&](index_t o) { return dy(t, o); }, w, dx.row(t), how);
   }
 }
 
@@ -45,13 +61,8 @@ template <std::floating_point T>
 void linear_backward_weight(backend<T> const&, args::in2<T> dy, args::in2<T> x, args::out2<T> dw, store how) {
   check::shape("linear_backward_weight", "x", x, {dy.rows(), x.columns()});
   check::shape("linear_backward_weight", "dw", dw, {dy.columns(), x.columns()});
-  std::vector<double> sums(std::size_t(dw.columns()));  // a row of dw, so that x is read along its rows
   for (index_t o = 0; o < dw.rows(); ++o) {
-    std::fill(sums.begin(), sums.end(), 0.0);
-    for (index_t t = 0; t < x.rows(); ++t) {
-      for (index_t i = 0; i < dw.columns(); ++i) sums[std::size_t(i)] += double(dy(t, o)) * double(x(t, i));
-    }
-    for (index_t i = 0; i < dw.columns(); ++i) detail::put(dw(o, i), sums[std::size_t(i)], how);
+    detail::sum_of_rows<T>([&](index_t t) { return dy(t, o); }, x, dw.row(o), how);
   }
 }
 
