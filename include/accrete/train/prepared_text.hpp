@@ -28,12 +28,11 @@ class prepared_text {
  public:
   /// `updates`: of the longest run. Throws config_error when the corpus is too small for it.
   prepared_text(teacher<B>& t, data::corpus const& all, recipe const& r, index_t updates, text_options const& o)
-      : recipe_(r),
+      : recipe_(r.checked()),
         split_(std::make_unique<data::split_corpus>(
             data::split_validation(all, o.validation_documents, o.split_seed))),
         longest_(data::shard_for(split_->training, r.seed, updates, r.batch_tokens)),
         validation_(data::whole_shard(split_->validation, o.split_seed)) {
-    r.check();
     index_t const capacity = r.micro_capacity();
     training_states_ = states(t, split_->training, longest_, capacity, o);
     validation_states_ = states(t, split_->validation, validation_, capacity, o);
@@ -52,14 +51,13 @@ class prepared_text {
 
  private:
   static std::unique_ptr<distillation::teacher_states<B>> states(teacher<B>& t, data::corpus const& text,
-                                                            data::shard const& documents, index_t capacity,
-                                                            text_options const& o) {
+                                                                 data::shard const& documents, index_t capacity,
+                                                                 text_options const& o) {
     if (o.cache_folder.empty()) return std::make_unique<distillation::teacher_states<B>>(t, capacity);
-    std::filesystem::create_directories(o.cache_folder);
     auto cache = distillation::teacher_cache<B>::open_or_build(o.cache_folder, t, text, documents, capacity,
-                                                          [&](index_t done, index_t of) {
-                                                            if (o.on_teacher) o.on_teacher(done, of);
-                                                          });
+                                                               [&](index_t done, index_t of) {
+                                                                 if (o.on_teacher) o.on_teacher(done, of);
+                                                               });
     return std::make_unique<distillation::teacher_states<B>>(std::move(cache), capacity);
   }
 

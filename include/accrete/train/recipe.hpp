@@ -1,5 +1,7 @@
 #pragma once
+#include <cmath>
 #include <cstddef>
+#include <cstdio>
 #include <string>
 
 #include "accrete/backend/types.hpp"
@@ -42,10 +44,13 @@ struct recipe {
     auto refuse = [](char const* name, std::string const& got, char const* expected, char const* hint = "") {
       throw config_error(std::string("recipe.") + name, got, expected, hint);
     };
-    auto number = [](double v) {
-      std::string s = std::to_string(v);
-      return s;
+    auto number = [](double v) {  // std::to_string would print 1e-7 as 0.000000
+      char text[32];
+      std::snprintf(text, sizeof text, "%g", v);
+      return std::string(text);
     };
+    auto positive = [](double v) { return v > 0 && std::isfinite(v); };
+    auto not_negative = [](double v) { return v >= 0 && std::isfinite(v); };
     if (steps < 1) refuse("steps", std::to_string(steps), "1 or more");
     if (batch_tokens < 2) refuse("batch_tokens", std::to_string(batch_tokens), "2 or more");
     if (micro_tokens < 0) refuse("micro_tokens", std::to_string(micro_tokens), "0 or more");
@@ -56,15 +61,22 @@ struct recipe {
     if (!(warmup <= 1)) refuse("warmup", number(warmup), "a fraction of the schedule, at most 1");
     if (!(beta1 >= 0 && beta1 < 1)) refuse("beta1", number(beta1), "0 <= beta1 < 1");
     if (!(beta2 >= 0 && beta2 < 1)) refuse("beta2", number(beta2), "0 <= beta2 < 1");
-    if (!(epsilon > 0)) refuse("epsilon", number(epsilon), "a positive number");
-    if (!(weight_decay >= 0)) refuse("weight_decay", number(weight_decay), "0 or more");
+    if (!positive(epsilon)) refuse("epsilon", number(epsilon), "a positive number");
+    if (!not_negative(weight_decay)) refuse("weight_decay", number(weight_decay), "0 or more");
     if (!(max_gradient_norm > 0))
       refuse("max_gradient_norm", number(max_gradient_norm), "a positive number",
              "a large one turns clipping off");
-    if (!(temperature > 0)) refuse("temperature", number(temperature), "a positive number");
-    if (!(alpha >= 0 && gamma >= 0 && alpha + gamma > 0))
-      refuse("alpha, gamma", number(alpha) + ", " + number(gamma), "0 or more and not both 0");
+    if (!positive(temperature)) refuse("temperature", number(temperature), "a positive number");
+    if (!not_negative(alpha)) refuse("alpha", number(alpha), "0 or more");
+    if (!not_negative(gamma)) refuse("gamma", number(gamma), "0 or more");
+    if (alpha == 0 && gamma == 0)
+      refuse("alpha, gamma", "0 and 0", "one of them above 0", "nothing would be learned");
     if (evaluate_every < 0) refuse("evaluate_every", std::to_string(evaluate_every), "0 or more");
+  }
+  /// Itself, if check() lets it pass: for initializers.
+  [[nodiscard]] recipe const& checked() const {
+    check();
+    return *this;
   }
 };
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <functional>
@@ -47,16 +48,17 @@ class trainer {
       : student_(s),
         teacher_(t),
         data_(std::move(text)),
-        recipe_(r),
+        recipe_(r.checked()),
         events_(std::move(events)),
         head_(t.config().vocab_size,
-              distillation::slice_lengths::within(r.logits_bytes, t.config().vocab_size, sizeof(typename B::scalar),
-                                             r.micro_capacity())),
-        order_(*data_.training, data_.shard, r.seed) {
-    recipe_.check();
+              distillation::slice_lengths::within(r.logits_bytes, t.config().vocab_size,
+                                                  sizeof(typename B::scalar), r.micro_capacity())),
+        order_(*data_.training, data_.shard, r.seed),
+        validation_(data::whole_shard(*data_.validation, r.seed)) {
+    require_fit(*data_.training, data_.shard, "training");
+    require_fit(*data_.validation, validation_, "validation");
     batch_.reserve(recipe_.batch_tokens, recipe_.batch_tokens);
     micro_.reserve(recipe_.micro_capacity(), recipe_.micro_capacity());
-    validation_ = data::whole_shard(*data_.validation, recipe_.seed);
   }
 
   /// The whole plan, or up to the step after which a stop is wanted.
@@ -78,7 +80,7 @@ class trainer {
           result.evaluations.push_back(evaluate(p, step, end));
           if (events_.on_evaluation) events_.on_evaluation(result.evaluations.back());
         }
-        if (events_.stop_wanted && events_.stop_wanted()) {
+        if (step < total_updates(phases) && events_.stop_wanted && events_.stop_wanted()) {
           result.seconds = seconds_since(started);
           return result;
         }
@@ -111,7 +113,6 @@ class trainer {
   /// One optimizer update on the next documents.
   step_record update(int p, index_t step, index_t phase_step, double learning_rate) {
     auto const started = clock::now();
-    bool const first_pass = order_.state().epoch == 0 && !order_.at_end_of_epoch();
     order_.next_batch(batch_, recipe_.batch_tokens);
     zero_gradients(student_);
     auto const weights = recipe_.weights(batch_.num_targets);
@@ -128,14 +129,14 @@ class trainer {
     r.kd = losses.mean_kd();
     r.ce = losses.mean_ce();
     r.loss = recipe_.alpha * r.kd + recipe_.gamma * r.ce;
-    if (!std::isfinite(r.loss)) refuse_loss(r);
+    if (!std::isfinite(r.loss)) refuse_loss("step " + std::to_string(step), step, r.loss, r.kd, r.ce);
     auto const report = apply_adamw(student_, recipe_, learning_rate, step);
     r.learning_rate = learning_rate;
     r.gradient_norm = report.gradient_norm;
     r.clip_scale = report.clip_scale;
     r.operations = operations(batch_);
     counts_.total += r.tokens;
-    if (first_pass) counts_.unique += r.tokens;
+    count_unique(r.tokens);
     counts_.active_layer += double(r.tokens) * r.active_layers;
     r.seconds = seconds_since(started);
     return r;
@@ -155,8 +156,10 @@ class trainer {
       part.targets = micro_.num_targets;
       sums += part;
     } while (!documents.at_end_of_epoch());
-    return {p,      step, end_of_phase, student_.active_layers(), sums.mean_kd(), sums.mean_ce(), sums.targets,
-            counts_};
+    double const kd = sums.mean_kd(), ce = sums.mean_ce();
+    if (double const loss = recipe_.alpha * kd + recipe_.gamma * ce; !std::isfinite(loss))
+      refuse_loss("evaluation after step " + std::to_string(step), 0, loss, kd, ce);
+    return {p, step, end_of_phase, student_.active_layers(), kd, ce, sums.targets, counts_};
   }
 
   [[nodiscard]] data::order_state order_state() const { return order_.state(); }
@@ -170,7 +173,7 @@ class trainer {
   }
 
   distillation::loss_sums accumulate_gradients(data::ragged_batch const& micro,
-                                          distillation_weights const& weights) {
+                                               distillation_weights const& weights) {
     auto const batch = model::views_of(micro);
     auto const asked = data_.training_states->hidden(micro);
     auto const hidden = student_.forward(batch, workspace_);
@@ -210,12 +213,43 @@ class trainer {
     return 2.0 * multiply_adds * double(batch.num_tokens());
   }
 
-  [[noreturn]] void refuse_loss(step_record const& r) {
-    gradient_norm(student_, r.step);  // names a parameter if one is to blame
-    throw numeric_error("step " + std::to_string(r.step),
-                        "a loss of " + std::to_string(r.loss) + " (kd " + std::to_string(r.kd) + ", ce " +
-                            std::to_string(r.ce) + ")",
-                        "a finite number", "lower the learning rate, or look at the batch");
+  /// A phase may start over in the first pass: batches it has seen are not counted again. The borders of that
+  /// pass' batches are always the same.
+  void count_unique(index_t tokens) {
+    auto const [epoch, position] = order_.state();
+    if (epoch > 0 || position <= seen_) return;
+    seen_ = position;
+    counts_.unique += tokens;
+  }
+
+  /// What would stop the run hours later, at its first evaluation even, is refused before it begins.
+  void require_fit(data::corpus const& text, data::shard const& documents, char const* which) const {
+    index_t const capacity = recipe_.micro_capacity();
+    index_t const longest = std::min(capacity, teacher_.max_positions());
+    for (index_t d : documents)
+      if (text.length(d) > longest)
+        throw config_error(
+            "trainer",
+            std::string(which) + " document " + std::to_string(d) + " of " + std::to_string(text.length(d)) +
+                " tokens",
+            "at most " + std::to_string(longest) +
+                (longest == capacity ? ", what is in memory at once" : ", the teacher's positions"),
+            longest == capacity ? "cut documents shorter, or raise batch_tokens and micro_tokens"
+                                : "cut documents shorter");
+  }
+
+  /// Names a parameter where one is to blame: a weight first, as it makes all gradients what it is.
+  [[noreturn]] void refuse_loss(std::string const& where, index_t step, double loss, double kd, double ce) {
+    student_.parameters([&](auto& p) {
+      if (!std::isfinite(sum_of_squares(student_.context(), p.value.view().flat())))
+        throw numeric_error(where, "a weight of " + p.name() + " that is not finite", "finite numbers",
+                            "lower the learning rate");
+    });
+    if (step > 0) gradient_norm(student_, step);
+    throw numeric_error(
+        where,
+        "a loss of " + std::to_string(loss) + " (kd " + std::to_string(kd) + ", ce " + std::to_string(ce) + ")",
+        "a finite number", "lower the learning rate, or look at the batch");
   }
 
   student_type& student_;
@@ -229,6 +263,7 @@ class trainer {
   data::ragged_batch batch_, micro_;
   workspace workspace_;
   token_counts counts_;
+  index_t seen_ = 0;  // documents of the shard that the first pass has reached
 };
 
 }  // namespace accrete::inline v0::train
