@@ -84,7 +84,7 @@ TEST_CASE("text that cannot be used is refused in one line", "[data][text_files]
       {folder.write("binary.txt", std::string("ab\0cd", 5)), "a zero at byte 2"},
       {folder.write("latin.txt", "caf\xE9 noir"), "invalid UTF-8 at byte 3"},
       {folder.write("cut.txt", "abc\xE2\x82"), "invalid UTF-8 at byte 3"},
-      {folder.write("a.jsonl", "{\"text\": \"x\"}\n{\"text\": \n"), "a.jsonl':2: got the end"},
+      {folder.write("a.jsonl", "{\"text\": \"x\"}\n{\"text\": \n"), "a.jsonl':2: got unexpected end of input"},
       {folder.write("b.jsonl", "{\"txt\": \"x\"}\n"), "b.jsonl':1: got no \"text\""},
       {folder.write("c.jsonl", "{\"text\": 5}\n"), "c.jsonl':1, \"text\": got 5"},
       {folder.write("d.jsonl", "[\"text\"]\n"), "d.jsonl':1: got an array"},

@@ -37,6 +37,8 @@ TEST_CASE("json keeps sizes exact and takes nothing else for one", "[io][json]")
   CHECK(read("9007199254740993").as_index("w") == 9007199254740993);
   CHECK(read("9223372036854775807").as_index("w") == 9223372036854775807);
   CHECK(read("0").as_index("w") == 0);
+  CHECK(read("18446744073709551615").as_unsigned("w") == 18446744073709551615u);
+  CHECK(test::one_line(error_of([] { (void)read("18446744073709551616").as_unsigned("w"); })));
   for (char const* text : {"9223372036854775808", "18446744073709551616", "-1", "-0", "1.0", "1e3", "\"1\"",
                            "true", "null", "[1]"}) {
     INFO(text);
@@ -73,6 +75,15 @@ TEST_CASE("json refuses what is not JSON, and keys given twice", "[io][json]") {
   CHECK_THAT(refusal(R"([{"x":{"a":1,"a":2}}])"), Catch::ContainsSubstring("twice"));
 }
 
+TEST_CASE("json says where a text stops being JSON, and nothing of what stands there", "[io][json]") {
+  CHECK(refusal("{\"a\":") ==
+        "here: got unexpected end of input at byte 6 of the JSON, expected '[', '{', or a literal");
+  CHECK(refusal("[1}") == "here: got unexpected '}' at byte 3 of the JSON, expected ']'");
+  auto const text = refusal("\"; expected \xFF\"");
+  CHECK(text == "here: got invalid string: ill-formed UTF-8 byte at byte 13 of the JSON, expected JSON");
+  CHECK(refusal(std::string(5000, '9') + "e999").size() < 200);
+}
+
 TEST_CASE("json refuses deep nesting before the stack ends", "[io][json]") {
   CHECK_THAT(refusal(std::string(1000000, '[')), Catch::ContainsSubstring("64 levels"));
   CHECK(refusal(std::string(64, '[') + std::string(64, ']')).empty());
@@ -81,4 +92,5 @@ TEST_CASE("json refuses deep nesting before the stack ends", "[io][json]") {
 TEST_CASE("json_quote gives back what parse reads", "[io][json]") {
   std::string const text = std::string("a\"b\\c\n\t\x01") + '\0' + "\xC3\xA9";
   CHECK(read(accrete::io::json_quote(text)).as_string("w") == text);
+  CHECK(error_of([] { (void)accrete::io::json_quote("a\xFF", "there"); }).starts_with("there: got "));
 }

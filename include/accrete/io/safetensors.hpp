@@ -295,20 +295,19 @@ class safetensors_writer {
     if (!metadata_.empty()) {
       header += "\"__metadata__\":{";
       for (auto const& [key, value] : metadata_)
-        header += (header.back() == '{' ? "" : ",") + json_quote(key) + ":" + json_quote(value);
+        header += (header.back() == '{' ? "" : ",") + json_quote(key, where_) + ":" + json_quote(value, where_);
       header += "}";
     }
     std::uint64_t at = 0;
     for (declared const& t : tensors_) {
       if (header.size() > 1) header += ",";
-      header += json_quote(t.name) + ":{\"dtype\":\"" + name_of(t.dtype) +
+      header += json_quote(t.name, where_) + ":{\"dtype\":\"" + name_of(t.dtype) +
                 "\",\"shape\":" + detail::shape_text(t.shape) + ",\"data_offsets\":[" + std::to_string(at) +
                 "," + std::to_string(at + t.size) + "]}";
       at += t.size;
     }
     header += "}";
     header.append((8 - header.size() % 8) % 8, ' ');
-    (void)json::parse(header, where_);  // a name that is not UTF-8 is refused here and not by the next reader
     std::uint64_t const length = header.size();
     if (length > 100'000'000)
       throw io_error(where_, "a header of " + detail::bytes_text(length), "at most 100000000");

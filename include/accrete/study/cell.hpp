@@ -2,16 +2,17 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <exception>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "accrete/core/error.hpp"
 #include "accrete/io/atomic_file.hpp"
+#include "accrete/io/json.hpp"
+#include "accrete/io/mapped_file.hpp"
 #include "accrete/train/log_lines.hpp"
 #include "accrete/train/records.hpp"
 
@@ -62,33 +63,44 @@ inline void save(cell const& c, std::filesystem::path const& out) {
 /// The finished cell of these settings, if there is a whole one. A file that cannot be read counts as none: the
 /// cell is then run again.
 inline std::optional<cell> load(std::filesystem::path const& out, std::string const& settings) {
-  std::ifstream file(cell_path(out, settings));
-  if (!file) return std::nullopt;
+  auto const path = cell_path(out, settings);
+  std::error_code failed;
+  if (!std::filesystem::is_regular_file(path, failed)) return std::nullopt;
   try {
-    auto const j = nlohmann::json::parse(file);
-    if (j.at("settings") != settings) return std::nullopt;
+    io::mapped_file const file(path);
+    std::string const where = "study::load '" + path.string() + "'";
+    auto const j =
+        io::json::parse({reinterpret_cast<char const*>(file.bytes().data()), file.bytes().size()}, where);
+    auto const member = [&](io::json const& of, char const* name) -> io::json const& {
+      auto const* found = of.find(name);
+      if (found == nullptr) throw io_error(where, std::string("no ") + name, "it");
+      return *found;
+    };
+    if (member(j, "settings").as_string(where) != settings) return std::nullopt;
     cell c;
-    c.placement = j.at("placement");
-    c.schedule = j.at("schedule");
-    c.seed = j.at("seed");
+    c.placement = member(j, "placement").as_string(where);
+    c.schedule = member(j, "schedule").as_string(where);
+    c.seed = member(j, "seed").as_unsigned(where);
     c.settings = settings;
-    c.parameters = j.at("parameters");
-    c.trained_parameters = j.at("trained_parameters");
-    c.seconds = j.at("seconds");
-    for (auto const& e : j.at("evaluations")) {
+    c.parameters = member(j, "parameters").as_index(where);
+    c.trained_parameters = member(j, "trained_parameters").as_index(where);
+    c.seconds = member(j, "seconds").as_double(where);
+    for (auto const& e : member(j, "evaluations").items()) {
       train::evaluation_record r;
-      r.phase = e.at("phase");
-      r.step = e.at("step");
-      r.end_of_phase = e.at("end_of_phase");
-      r.active_layers = e.at("active_layers");
-      r.kd = e.at("kd");
-      r.ce = e.at("ce");
-      r.targets = e.at("targets");
-      r.tokens = {e.at("total_tokens"), e.at("unique_tokens"), e.at("active_layer_tokens")};
+      r.phase = int(member(e, "phase").as_index(where));
+      r.step = member(e, "step").as_index(where);
+      r.end_of_phase = member(e, "end_of_phase").as_bool(where);
+      r.active_layers = int(member(e, "active_layers").as_index(where));
+      r.kd = member(e, "kd").as_double(where);
+      r.ce = member(e, "ce").as_double(where);
+      r.targets = member(e, "targets").as_index(where);
+      r.tokens = {member(e, "total_tokens").as_index(where), member(e, "unique_tokens").as_index(where),
+                  member(e, "active_layer_tokens").as_double(where)};
       c.evaluations.push_back(r);
     }
+    if (c.end_of_phase() == nullptr) return std::nullopt;
     return c;
-  } catch (nlohmann::json::exception const&) {
+  } catch (io_error const&) {
     return std::nullopt;
   }
 }
