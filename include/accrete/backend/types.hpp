@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include "accrete/core/target.hpp"
 #include "accrete/core/view.hpp"
 
 namespace accrete::inline v0 {
@@ -10,9 +11,6 @@ enum class store { replace, add };
 
 /// Rotation by +angle, or back.
 enum class rotation { forward, inverse };
-
-/// The target of a token after which nothing is known: it adds nothing to sums, counts or gradients.
-inline constexpr std::int32_t ignore_target = -1;
 
 /// Grouped-query attention: query head h reads key/value head h / (heads / kv_heads).
 struct attention_shape {

@@ -5,12 +5,10 @@
 #include <string>
 #include <vector>
 #include "accrete/core/error.hpp"
+#include "accrete/core/target.hpp"
 #include "accrete/core/view.hpp"
 
 namespace accrete::inline v0::data {
-
-/// The target of a token that has none: the last of its document. Every other negative target is an error.
-inline constexpr std::int32_t ignore_target = -1;
 
 /// Documents laid end to end; attention never crosses an offset. It equals right-padding with a mask and spends
 /// nothing on padding. T tokens, D documents; all vectors keep their memory over `clear`.

@@ -9,66 +9,12 @@
 #include <vector>
 
 #include "accrete/model/layer_kernels.hpp"
+#include "accrete/model/run_program.hpp"
+#include "accrete/model/stack_workspace.hpp"
 #include "accrete/placement/norm_placement.hpp"
 #include "accrete/wiring/execute.hpp"
 
 namespace accrete::inline v0::model {
-
-namespace detail {
-
-/// A whole program's run on buffers of `n` tokens: cuts the rows, builds the frame, hands it to `use`.
-template <class Program, backend B, class Kernels, class Use>
-void with_execution(Kernels& kernels, wiring::site where, std::span<matrix<B> const> in,
-                    std::span<matrix<B> const> out, std::span<matrix<B> const> kept,
-                    std::span<real_vector<B> const> rows, std::span<matrix<B> const> scratch, index_t n,
-                    Use&& use) {
-  wiring::frame<Program, matrix<B>, real_vector<B>> frame;
-  std::array<matrix<B>, std::size_t(Program::size)> kept_rows;
-  std::array<real_vector<B>, std::size_t(Program::size)> statistics;
-  std::array<matrix<B>, std::size_t(wiring::num_scratch<Program>) + 1> scratch_rows;
-  auto cut = [n](auto const& from, auto& to) {  // the length of `to` is a constant the compiler can see
-    for (std::size_t i = 0; i < to.size(); ++i)
-      if (i < from.size()) to[i] = from[i].slice(0, n);
-  };
-  cut(in, frame.in);
-  cut(out, frame.out);
-  cut(kept, kept_rows);
-  cut(rows, statistics);
-  cut(scratch, scratch_rows);
-  frame.kept = kept_rows.data();
-  frame.rows = statistics.data();
-  frame.scratch = scratch_rows.data();
-  wiring::execution<Program, Kernels, matrix<B>, real_vector<B>> run(kernels, where, frame);
-  use(run);
-}
-
-template <std::size_t N, class Matrix>
-std::array<Matrix, N> first_rows(std::vector<Matrix> const& from, index_t n) {
-  std::array<Matrix, N> cut;
-  for (std::size_t i = 0; i < N; ++i) cut[i] = from[i].slice(0, n);
-  return cut;
-}
-
-}  // namespace detail
-
-/// Every buffer a stack needs for a step, carved from one arena: measured, then allocated once. Layers from
-/// `first_kept` on keep what their backward needs; the ones below run as in inference.
-template <norm_placement P, backend B>
-struct stack_workspace {
-  using space = typename B::space;
-  arena<space> memory;
-  index_t capacity = 0;  ///< most tokens of a step
-  int first_kept = 0;
-
-  matrix<B> embedded;                            // [T, D]
-  std::vector<std::vector<matrix<B>>> boundary;  // [layers + 1][streams], each [T, D]
-  std::vector<layer_memory<B>> layers;           // [layers]
-  std::vector<real_vector<B>> entry_rows, readout_rows;
-  std::vector<matrix<B>> entry_kept, readout_kept;  // [T, D] each
-  std::vector<matrix<B>> gradient, other_gradient;  // [streams], each [T, D]
-  layer_scratch<B> scratch;
-  matrix<B> hidden, dhidden;  // [T, D] what the head reads, and its gradient
-};
 
 /// Decoder layers under a placement, between its two ends. Depth is a run-time count: growth changes it and
 /// initializes memory, never a type. Shared by the students of every schedule, and by teachers (pre-norm).

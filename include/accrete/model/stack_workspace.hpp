@@ -1,0 +1,29 @@
+#pragma once
+#include <vector>
+
+#include "accrete/model/layer_memory.hpp"
+#include "accrete/placement/norm_placement.hpp"
+#include "accrete/tensor/arena.hpp"
+
+namespace accrete::inline v0::model {
+
+/// Every buffer a stack needs for a step, carved from one arena: measured, then allocated once. Layers from
+/// `first_kept` on keep what their backward needs; the ones below run as in inference.
+template <norm_placement P, backend B>
+struct stack_workspace {
+  using space = typename B::space;
+  arena<space> memory;
+  index_t capacity = 0;  ///< most tokens of a step
+  int first_kept = 0;
+
+  matrix<B> embedded;                            // [T, D]
+  std::vector<std::vector<matrix<B>>> boundary;  // [layers + 1][streams], each [T, D]
+  std::vector<layer_memory<B>> layers;           // [layers]
+  std::vector<real_vector<B>> entry_rows, readout_rows;
+  std::vector<matrix<B>> entry_kept, readout_kept;  // [T, D] each
+  std::vector<matrix<B>> gradient, other_gradient;  // [streams], each [T, D]
+  layer_scratch<B> scratch;
+  matrix<B> hidden, dhidden;  // [T, D] what the head reads, and its gradient
+};
+
+}  // namespace accrete::inline v0::model
