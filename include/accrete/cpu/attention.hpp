@@ -117,10 +117,8 @@ void attend(view<T const, 2> q, view<T const, 2> k, view<T const, 2> v, attentio
         std::fill_n(row, m, T(0));
         continue;
       }
-      T largest = top[r];
-#pragma omp simd reduction(max : largest)
-      for (index_t j = 0; j < seen; ++j) largest = row[j] > largest ? row[j] : largest;
       auto weights = array(row, seen);
+      T const largest = (std::max)(top[r], weights.maxCoeff());
       weights = (weights - largest).exp();
       std::fill_n(row + seen, m - seen, T(0));
       T const shrink = key == task.begin ? T(0) : std::exp(top[r] - largest);

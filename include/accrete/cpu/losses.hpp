@@ -18,12 +18,11 @@ namespace detail {
 
 inline constexpr index_t logit_chunk = 1024;
 
-/// The largest of `n` logits and `least`. NaN passes by: it shows in the sum of exponentials.
+/// The largest of `n` logits and `least`. Whether NaN passes by is open: it shows in the sum of exponentials.
 template <class T>
 T largest(T const* z, index_t n, T least) {
-#pragma omp simd reduction(max : least)
-  for (index_t i = 0; i < n; ++i) least = z[i] > least ? z[i] : least;
-  return least;
+  T const top = array(z, n).maxCoeff();
+  return top > least ? top : least;
 }
 
 template <class T>
@@ -65,6 +64,7 @@ row_losses distil_row(T const* z, T* s, index_t vocabulary, index_t target, dist
   T const cool = T(inverse_tau);
   bool const one_temperature = w.temperature == 1.0;
   constexpr T lowest = std::numeric_limits<T>::lowest();
+  constexpr T excluded = T(-1e20);
   double const target_logit = double(s[target]);
   T teacher_top = lowest;
   T student_top = lowest;
@@ -96,7 +96,9 @@ row_losses distil_row(T const* z, T* s, index_t vocabulary, index_t target, dist
 #pragma omp simd reduction(+ : chunk_gap)
     for (index_t i = 0; i < n; ++i) {
       // An entry that the teacher excludes (-inf) has no share in the divergence, whatever the student says.
-      chunk_gap += zc[i] < lowest ? T(0) : e[i] * (zc[i] - sc[i]);
+      // What is subtracted first and chosen after can be vectorized.
+      T const gap = zc[i] - sc[i];
+      chunk_gap += e[i] * (gap > excluded ? gap : T(0));
     }
     // Summed as the student's are: where both sides are equal, their errors are too, and cancel.
     teacher_sum += double(sum(e, n));
