@@ -76,6 +76,11 @@ inline std::optional<cell> load(std::filesystem::path const& out, std::string co
       if (found == nullptr) throw io_error(where, std::string("no ") + name, "it");
       return *found;
     };
+    auto const small = [&](io::json const& of, char const* name) {
+      auto const value = member(of, name).as_index(where);
+      if (value > 1'000'000) throw io_error(where, std::to_string(value), "a small number");
+      return int(value);
+    };
     if (member(j, "settings").as_string(where) != settings) return std::nullopt;
     cell c;
     c.placement = member(j, "placement").as_string(where);
@@ -87,10 +92,10 @@ inline std::optional<cell> load(std::filesystem::path const& out, std::string co
     c.seconds = member(j, "seconds").as_double(where);
     for (auto const& e : member(j, "evaluations").items()) {
       train::evaluation_record r;
-      r.phase = int(member(e, "phase").as_index(where));
+      r.phase = small(e, "phase");
       r.step = member(e, "step").as_index(where);
       r.end_of_phase = member(e, "end_of_phase").as_bool(where);
-      r.active_layers = int(member(e, "active_layers").as_index(where));
+      r.active_layers = small(e, "active_layers");
       r.kd = member(e, "kd").as_double(where);
       r.ce = member(e, "ce").as_double(where);
       r.targets = member(e, "targets").as_index(where);

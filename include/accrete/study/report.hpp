@@ -68,7 +68,7 @@ inline std::string to_markdown(results const& r, report_facts const& f) {
     text += "| " + name + " | `" + equation + "` | " + count_text(double(parameters)) + " |\n";
   }
   text += "\n### How\n\n| | |\n|---|---|\n";
-  for (auto const& [name, value] : f.facts) text += "| " + name + " | " + value + " |\n";
+  for (auto const& [name, value] : f.facts) text += "| " + name + " | " + field_text(value) + " |\n";
   text +=
       "\n### Definitions\n\n"
       "- Cross-entropy (CE) and KD are means over all target tokens of the held-out documents; KD = tau^2 "

@@ -55,11 +55,18 @@ inline std::string to_plain(table const& t) {
   return text;
 }
 
+/// A field of a Markdown table: what would end it is escaped.
+inline std::string field_text(std::string const& s) {
+  std::string text;
+  for (char c : s) text += c == '|' ? "\\|" : c == '\n' ? " " : std::string(1, c);
+  return text;
+}
+
 inline std::string to_markdown(table const& t) {
   std::string text = "### " + t.title + "\n\n";
   auto line = [&](std::vector<std::string> const& row) {
     text += "|";
-    for (auto const& field : row) text += " " + field + " |";
+    for (auto const& field : row) text += " " + field_text(field) + " |";
     text += "\n";
   };
   line(t.header);

@@ -37,6 +37,12 @@ class results {
       if (c.placement == placement && c.schedule == schedule && c.seed == seed) return &c;
     return nullptr;
   }
+  /// That of any seed: what does not depend on it.
+  [[nodiscard]] cell const* first(std::string const& placement, std::string const& schedule) const {
+    for (auto const& c : cells_)
+      if (c.placement == placement && c.schedule == schedule) return &c;
+    return nullptr;
+  }
   /// Validation CE at the end of phase p (-1: the last) for one seed.
   [[nodiscard]] std::optional<double> ce(std::string const& placement, std::string const& schedule,
                                          std::uint64_t seed, int p = -1) const {
@@ -90,6 +96,7 @@ inline table final_ce_table(results const& r) {
   for (auto const& p : r.placements())
     row(
         p, [&](auto const& s, auto seed) { return r.ce(p, s, seed); }, false);
+  if (r.placements().empty()) return t;
   auto const& base = r.placements().front();
   for (std::size_t i = 1; i < r.placements().size(); ++i) {
     auto const& p = r.placements()[i];
@@ -117,7 +124,7 @@ inline table phase_table(results const& r) {
   for (int p = 0; p < phases; ++p) t.header.push_back("phase " + std::to_string(p));
   for (auto const& s : r.schedules())
     for (auto const& p : r.placements()) {
-      auto const* c = r.seeds().empty() ? nullptr : r.find(p, s, r.seeds().front());
+      auto const* c = r.first(p, s);
       if (c == nullptr || c->num_phases() < 2) continue;
       std::vector<std::string> fields{p, s};
       for (int i = 0; i < phases; ++i)
@@ -139,9 +146,10 @@ inline table single_block_table(results const& r, std::string const& grown) {
         return e != nullptr ? std::optional<double>(of(*e)) : std::nullopt;
       });
     };
+    auto const perplexity = mean_of([](auto const& e) { return std::exp(e.ce); });
     t.rows.push_back({p, text_of(mean_of([](auto const& e) { return e.ce; })),
                       text_of(mean_of([](auto const& e) { return e.kd; })),
-                      rough_text(mean_of([](auto const& e) { return std::exp(e.ce); }).mean)});
+                      perplexity.count == 0 ? "-" : rough_text(perplexity.mean)});
   }
   return t;
 }
@@ -162,9 +170,7 @@ inline table budget_table(results const& r) {
           {}};
   for (auto const& p : r.placements())
     for (auto const& s : r.schedules()) {
-      cell const* c = nullptr;
-      for (auto seed : r.seeds())
-        if (c == nullptr) c = r.find(p, s, seed);
+      auto const* c = r.first(p, s);
       auto const* e = c != nullptr ? c->end_of_phase() : nullptr;
       if (e == nullptr) continue;
       t.rows.push_back({p, s, std::to_string(e->step), count_text(double(e->tokens.unique)),
