@@ -85,3 +85,14 @@ TEST_CASE("a student is named by its placement and its schedule", "[model][types
   CHECK(student<placement::post, growth::curriculum<3, 3>, B>::configuration_name() == "post, grow");
   CHECK(student<placement::pre, growth::joint<3, 3>::restarted<2>, B>::configuration_name() == "pre, joint x2");
 }
+
+TEST_CASE("student says where its layers differ from the teacher's", "[model][types]") {
+  accrete::io::model_config plain;
+  accrete::io::model_config normed;
+  normed.qk_norm = true;
+  using accrete::layer::difference_from;
+  CHECK(difference_from(plain, {false, false, false}).empty());
+  CHECK(difference_from(normed, {true, true, false}).empty());
+  CHECK(difference_from(plain, {true, true, true}) == "head norms: q, k, v (the teacher's: none)");
+  CHECK(difference_from(normed, {false, false, false}) == "head norms: none (the teacher's: q, k)");
+}

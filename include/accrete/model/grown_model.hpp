@@ -7,6 +7,7 @@
 #include "accrete/core/error.hpp"
 #include "accrete/growth/schedule.hpp"
 #include "accrete/model/block_stack.hpp"
+#include "accrete/model/layer.hpp"
 #include "accrete/model/teacher.hpp"
 
 namespace accrete::inline v0::model {
@@ -68,6 +69,10 @@ class grown_model {
   [[nodiscard]] growth::plan_view schedule() const { return plan_; }
   /// "placement, schedule", as reports say it.
   [[nodiscard]] std::string const& name() const { return name_; }
+  /// What its layers have that the teacher's have not, for notes; empty where they agree.
+  [[nodiscard]] std::string layer_difference() const {
+    return layer::difference_from(config_, stack_.shape().head_norms);
+  }
   [[nodiscard]] int phase() const { return phase_; }
   [[nodiscard]] int active_layers() const { return stack_.num_layers(); }
   [[nodiscard]] stack_type& stack() { return stack_; }

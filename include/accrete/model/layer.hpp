@@ -1,6 +1,8 @@
 #pragma once
 #include <concepts>
+#include <string>
 #include <type_traits>
+#include <utility>
 
 #include "accrete/io/model_config.hpp"
 #include "accrete/placement/norm_placement.hpp"
@@ -75,6 +77,19 @@ head_norm_flags head_norms(io::model_config const& c) {
   if (wanted != placement::head_norm::none) flags.q = flags.k = true;
   if (wanted == placement::head_norm::qkv) flags.v = true;
   return flags;
+}
+
+/// What a student's layers have that its teacher's have not, or the other way round; empty where they agree.
+inline std::string difference_from(io::model_config const& teacher, head_norm_flags const& student) {
+  auto words = [](head_norm_flags const& f) {
+    std::string text;
+    for (auto const& [has, name] : {std::pair(f.q, "q"), std::pair(f.k, "k"), std::pair(f.v, "v")})
+      if (has) text += (text.empty() ? "" : ", ") + std::string(name);
+    return text.empty() ? std::string("none") : text;
+  };
+  auto const own = like_teacher::flags(teacher);
+  return own == student ? std::string{}
+                        : "head norms: " + words(student) + " (the teacher's: " + words(own) + ")";
 }
 
 }  // namespace accrete::inline v0::layer

@@ -102,6 +102,8 @@ class trainer {
     }
     workspace_ = workspace();  // freed before the larger one is made
     workspace_ = student_.make_workspace(recipe_.micro_capacity());
+    if (events_.on_note && p == 0 && !student_.layer_difference().empty())
+      events_.on_note(student_.layer_difference());
     if (events_.on_note)
       events_.on_note("phase " + std::to_string(p) + ": " + std::to_string(student_.active_layers()) +
                       " layers, " +
