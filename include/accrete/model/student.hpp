@@ -16,9 +16,9 @@ namespace model {
 /// Says what is wrong with the arguments of a student before anything else is looked at.
 template <class NormPlacement, class GrowthSchedule, class Backend, class Layer>
 struct student_checks {
-  [[no_unique_address]] check_norm_placement<NormPlacement> placement;
-  [[no_unique_address]] check_growth_schedule<GrowthSchedule> schedule;
-  [[no_unique_address]] layer::check_decoder_layer<Layer> layer;
+  [[no_unique_address]] check_norm_placement<NormPlacement> placement_checked;
+  [[no_unique_address]] check_growth_schedule<GrowthSchedule> schedule_checked;
+  [[no_unique_address]] layer::check_decoder_layer<Layer> layer_checked;
   static_assert(
       backend<Backend>,
       "[accrete] student: Backend must be a backend such as cpu::backend<float>. Its operations are listed "

@@ -39,7 +39,7 @@ inline void require_writable(std::filesystem::path const& out) {
   if (failed)
     throw io_error("--out '" + out.string() + "'", "'" + failed.message() + "'", "a folder that can be written",
                    "choose another with --out");
-  io::write_atomically(out / "cells" / ".probe", "");
+  io::write_atomically(out / "cells" / ".probe", "written to see whether it can be\n");
   std::filesystem::remove(out / "cells" / ".probe", failed);
 }
 
@@ -155,10 +155,11 @@ class runner {
   /// Everything a cell's numbers depend on.
   std::string settings_of(std::string const& student_text, std::uint64_t s) const {
     auto const& r = recipe_;
+    // Numbers as `{}` writes them come back to the same bits.
     return fmt::format(
         "accrete {}.{}; {}; backend {}; teacher {}; text {}; validation {}; seed {}; steps {}; batch {}; micro "
-        "{}; lr {:.3e} to "
-        "{:.3e}, warmup {}; adam {} {} {:.1e}, decay {}, clip {}; tau {}, alpha {}, gamma {}; evaluate every "
+        "{}; "
+        "lr {} to {}, warmup {}; adam {} {} {}, decay {}, clip {}; tau {}, alpha {}, gamma {}; evaluate every "
         "{}",
         ACCRETE_VERSION_MAJOR, ACCRETE_VERSION_MINOR, student_text, B::name(), teacher_.identity(),
         text_identity_, options_.text.validation_documents, s, r.steps, r.batch_tokens, r.micro_tokens,

@@ -1,0 +1,277 @@
+#include "accrete/study/runner.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "accrete/growth/curriculum.hpp"
+#include "accrete/growth/joint.hpp"
+#include "accrete/io/json.hpp"
+#include "accrete/study/grid.hpp"
+#include "accrete/study/report.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+#include "support/tiny_run.hpp"
+
+using namespace accrete;
+
+namespace {
+
+using backend = reference::backend<double>;
+using placements = types<placement::pre, placement::post>;
+using schedules = types<growth::joint<3, 1>, growth::curriculum<3, 1>>;
+
+/// What a program does with a grid, on a teacher and a text that take milliseconds.
+struct grid_run {
+  std::filesystem::path out;
+  recipe r = test::tiny_recipe(2);
+  std::vector<std::uint64_t> seeds{1, 2};
+  std::filesystem::path cache = {};
+  test::tiny_shape shape = {};
+  index_t documents = 220;
+  index_t stop_after = -1;  ///< updates
+
+  bool finished = false;
+  std::size_t num_run = 0;
+  study::results results = {};
+  std::string tables = {}, progress = {};
+
+  grid_run& go() {
+    std::FILE* const screen = std::tmpfile();
+    auto teacher = test::tiny_teacher<backend>(shape);
+    auto const text = test::tiny_corpus(documents);
+    study::runner_options o;
+    o.out = out;
+    o.text = test::tiny_options(cache);
+    o.seeds = seeds;
+    o.longest_updates = 3 * r.steps;
+    o.progress = screen;
+    index_t updates = 0;
+    o.stop_wanted = [&] { return ++updates == stop_after; };
+    {
+      study::runner<backend> runner(teacher, text, r, o);
+      finished = true;
+      for_each_configuration(placements{}, schedules{}, [&]<class P, class S>() {
+        if (finished) finished = runner.run<P, S>();
+      });
+      num_run = runner.num_run();
+      results = runner.finished();
+    }
+    tables.clear();
+    for (auto const& t : study::all_tables(results)) tables += study::to_plain(t);
+    progress.resize(std::size_t(std::ftell(screen)));
+    std::rewind(screen);
+    progress.resize(std::fread(progress.data(), 1, progress.size(), screen));
+    std::fclose(screen);
+    return *this;
+  }
+};
+
+struct log_counts {
+  std::size_t steps = 0, evaluations = 0;
+  std::set<std::string> cells;
+};
+/// Throws where a line is no JSON.
+log_counts read_log(std::filesystem::path const& path) {
+  auto const text = test::read_file(path);
+  log_counts n;
+  if (text.empty() || text.back() != '\n') throw std::runtime_error("a torn last line");
+  for (std::size_t at = 0; at < text.size();) {
+    auto const line = std::string_view(text).substr(at, text.find('\n', at) - at);
+    at += line.size() + 1;
+    auto const record = io::json::parse(line, "log");
+    (record.find("kind")->as_string("log") == "step" ? n.steps : n.evaluations) += 1;
+    n.cells.insert(record.find("placement")->as_string("log") + "/" +
+                   record.find("schedule")->as_string("log") + "/" +
+                   std::to_string(record.find("seed")->as_unsigned("log")));
+  }
+  return n;
+}
+/// File names below `folder`, without what a name depends on.
+std::vector<std::string> files_below(std::filesystem::path const& folder) {
+  std::vector<std::string> names;
+  for (auto const& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+/// Seconds are the one number of a table's cells that no second run repeats.
+std::string csv_without_seconds(study::results const& r) {
+  auto cells = study::results();
+  for (auto c : r.cells()) {
+    c.seconds = 0;
+    cells.add(c);
+  }
+  return study::to_csv(cells);
+}
+
+}  // namespace
+
+TEST_CASE("a study runs every cell once, and a second run none", "[study][runner]") {
+  test::temporary_folder const folder;
+  auto const first = grid_run{folder / "out"}.go();
+  CHECK(first.finished);
+  CHECK(first.num_run == 8);  // 2 placements, 2 schedules, 2 seeds
+  REQUIRE(first.results.cells().size() == 8);
+  CHECK(first.results.placements() == std::vector<std::string>{"pre", "post"});
+  CHECK(first.results.schedules() == std::vector<std::string>{"joint", "grow"});
+  CHECK(first.results.seeds() == std::vector<std::uint64_t>{1, 2});
+  for (auto const& c : first.results.cells()) {
+    CHECK(c.num_phases() == (c.schedule == "grow" ? 3 : 1));
+    CHECK(c.end_of_phase()->active_layers == 3);
+    CHECK(c.trained_parameters > 0);
+    CHECK(c.trained_parameters <= c.parameters);
+  }
+  // Other seeds, other students, the same held-out text.
+  auto const& a = *first.results.find("pre", "joint", 1)->end_of_phase();
+  auto const& b = *first.results.find("pre", "joint", 2)->end_of_phase();
+  CHECK(a.ce != b.ce);
+  CHECK(a.targets == b.targets);
+  CHECK(first.tables.find(" ± ") != std::string::npos);
+
+  auto const log = read_log(folder / "out/log.jsonl");
+  CHECK(log.steps == 2 * 2 * (2 + 6));
+  CHECK(log.evaluations == 2 * 2 * (1 + 3));
+  CHECK(log.cells.size() == 8);
+  auto const files = files_below(folder / "out");
+  CHECK(files.size() == 9);  // eight cells and the log: no temporary ones
+
+  auto const second = grid_run{folder / "out"}.go();
+  CHECK(second.finished);
+  CHECK(second.num_run == 0);
+  CHECK(second.tables == first.tables);
+  CHECK(study::to_csv(second.results) == study::to_csv(first.results));
+  CHECK(read_log(folder / "out/log.jsonl").steps == log.steps);
+  CHECK(files_below(folder / "out") == files);
+
+  auto const elsewhere = grid_run{folder / "other"}.go();
+  CHECK(elsewhere.num_run == 8);
+  CHECK(csv_without_seconds(elsewhere.results) == csv_without_seconds(first.results));
+}
+
+TEST_CASE("a study runs again what a setting, the text or the teacher changed", "[study][runner]") {
+  test::temporary_folder const folder;
+  auto const base = [&] {
+    grid_run g{folder.path()};
+    g.seeds = {1};
+    return g;
+  };
+  CHECK(base().go().num_run == 4);
+  std::vector<grid_run> others(10, base());
+  others[0].r.peak_learning_rate *= 1.0001;
+  others[1].r.steps = 3;
+  others[2].r.weight_decay = 0.2;
+  others[3].r.temperature = 1.0;
+  others[4].r.gamma = 0.31;
+  others[5].r.epsilon = 1.0001e-8;
+  others[6].r.warmup = 0.5;
+  others[7].documents = 221;
+  others[8].shape.weights = seed{12};
+  others[9].r.batch_tokens = 25;
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    INFO(i);
+    CHECK(others[i].go().num_run == 4);
+  }
+  auto more = base();
+  more.seeds = {1, 3};  // one more seed: its cells alone
+  CHECK(more.go().num_run == 4);
+  CHECK(more.results.cells().size() == 8);
+  CHECK(base().go().num_run == 0);
+}
+
+TEST_CASE("a study that is stopped keeps what is finished, and nothing of the rest", "[study][runner]") {
+  test::temporary_folder const folder;
+  auto const whole = grid_run{folder / "whole"}.go();
+  grid_run stopped{folder / "stopped"};
+  stopped.stop_after = 2 + 2 + 3;  // pre joint takes two updates a seed; within pre grow of seed 1, then
+  stopped.go();
+  CHECK_FALSE(stopped.finished);
+  REQUIRE(stopped.results.cells().size() == 2);
+  for (auto const& c : stopped.results.cells()) CHECK(c.schedule == "joint");
+  auto files = files_below(folder / "stopped");
+  CHECK(files.size() == 3);
+  CHECK(read_log(folder / "stopped/log.jsonl").cells.size() == 3);  // the log tells of the stopped one, too
+
+  grid_run rest{folder / "stopped"};
+  rest.go();
+  CHECK(rest.finished);
+  CHECK(rest.num_run == 6);
+  CHECK(rest.tables == whole.tables);
+  CHECK(csv_without_seconds(rest.results) == csv_without_seconds(whole.results));
+}
+
+TEST_CASE("a damaged cell is run again, with the same result", "[study][runner]") {
+  test::temporary_folder const folder;
+  auto const first = grid_run{folder.path()}.go();
+  auto const cells = folder / "cells";
+  std::size_t damaged = 0;
+  for (auto const& entry : std::filesystem::directory_iterator(cells)) {
+    if (damaged == 3) break;
+    auto const text = test::read_file(entry.path());
+    test::write_file(entry.path(), damaged++ == 0 ? "" : text.substr(0, text.size() / 2));
+  }
+  auto const second = grid_run{folder.path()}.go();
+  CHECK(second.num_run == 3);
+  CHECK(second.tables == first.tables);
+  CHECK(csv_without_seconds(second.results) == csv_without_seconds(first.results));
+}
+
+TEST_CASE("a study's numbers do not depend on the teacher's cache", "[study][runner]") {
+  test::temporary_folder const folder;
+  auto const live = grid_run{folder / "live"}.go();
+  grid_run cached{folder / "cached"};
+  cached.cache = folder / "states";
+  cached.go();
+  for (auto const& c : live.results.cells()) {
+    auto const* other = cached.results.find(c.placement, c.schedule, c.seed);
+    REQUIRE(other != nullptr);
+    CHECK(other->end_of_phase()->ce == Approx(c.end_of_phase()->ce).epsilon(1e-6));
+    CHECK(other->end_of_phase()->kd == Approx(c.end_of_phase()->kd).epsilon(1e-6));
+  }
+  CHECK(cached.progress.find("teacher's states for seed 1: computed and cached") != std::string::npos);
+  grid_run again{folder / "again"};
+  again.cache = folder / "states";
+  again.go();
+  CHECK(again.progress.find("teacher's states for seed 1: from the cache") != std::string::npos);
+  CHECK(csv_without_seconds(again.results) == csv_without_seconds(cached.results));
+}
+
+TEST_CASE("a folder that takes no files is refused before a teacher is asked", "[study][runner]") {
+  test::temporary_folder const folder;
+  test::write_file(folder / "file", "x");
+  for (auto const& out : {folder / "file", folder / "file/below", std::filesystem::path("/proc/out"),
+                          std::filesystem::path("/dev/null/out")}) {
+    auto const text = test::error_of([&] { study::require_writable(out); });
+    INFO(out);
+    CHECK(test::one_line(text));
+    CHECK(text.find("--out '" + out.string() + "'") != std::string::npos);
+  }
+  CHECK(folder.entries() == 1);
+  CHECK(test::read_file(folder / "file") == "x");
+
+  study::require_writable(folder / "a/b");
+  study::require_writable(folder / "a/b");
+  CHECK(files_below(folder / "a").empty());
+  std::string full;
+  {
+    test::file_size_limit const limit(0);
+    full = test::error_of([&] { study::require_writable(folder / "full"); });
+  }
+  CHECK(test::one_line(full));
+  CHECK(files_below(folder / "full").empty());
+}
+
+TEST_CASE("a text too small for a grid is refused before anything runs", "[study][runner]") {
+  test::temporary_folder const folder;
+  grid_run g{folder.path()};
+  g.documents = 40;
+  g.r.steps = 100;
+  auto const text = test::error_of([&] { g.go(); });
+  INFO(text);
+  CHECK(test::one_line(text));
+  CHECK(text.find("300") != std::string::npos);
+  CHECK(files_below(folder.path()) == std::vector<std::string>{"log.jsonl"});
+}
