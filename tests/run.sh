@@ -9,7 +9,8 @@ usage: bash tests/run.sh [--clang | --asan | --tsan] [CTEST OPTIONS]
 
 Installs what is missing (Debian packages), fetches the real teacher, builds everything and runs the tests.
   --clang    with clang++ and libomp, in build-clang/
-  --asan     addresses and undefined behaviour checked at run time, in build-asan/
+  --asan     addresses and undefined behaviour checked at run time, in build-asan/ (clang++; by default the tests
+             labelled `fast`)
   --tsan     data races checked at run time, in build-tsan/ (clang++; by default the tests labelled `threads`)
 Everything else goes to ctest: -L fast, -L house, -R cpu_, -j 1.
 TEXT
@@ -29,7 +30,7 @@ needed=("${build_packages[@]}" "${test_packages[@]}" "${fetch_packages[@]}")
 case $flavour in
   release) needed+=("${clang_packages[0]}") ;;  # the sentences of errors are held on two compilers
   clang) folder+=-clang needed+=("${clang_packages[@]}") ;;
-  asan) folder+=-asan ;;
+  asan) folder+=-asan needed+=("${clang_packages[@]}") ;;
   tsan) folder+=-tsan needed+=("${clang_packages[@]}") ;;
 esac
 if [ ${#arguments[@]} = 0 ]; then
