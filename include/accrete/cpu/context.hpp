@@ -51,11 +51,13 @@ class backend {
   [[nodiscard]] int threads() const { return threads_; }
 
   /// Room for `count` elements of T, aligned to a cache line, with whatever was there before. It belongs to the
-  /// operation that asked, until the next one asks; allocates only when no request was this large yet.
+  /// operation that asked, until the next one asks; allocates only when no request was this large yet, and
+  /// then twice as much: batches have about as many tokens and documents each, so that the first one's room
+  /// does for all.
   template <class T>
   [[nodiscard]] T* scratch(index_t count) const {
     index_t const bytes = count * index_t(sizeof(T));
-    if (bytes > scratch_.size()) scratch_ = tensor<std::byte, 1>({bytes});
+    if (bytes > scratch_.size()) scratch_ = tensor<std::byte, 1>({2 * bytes});
     return reinterpret_cast<T*>(scratch_.data());
   }
 

@@ -50,7 +50,8 @@ void adamw(backend<T, Gemm> const& ctx, args::out1<T> parameter, args::in1<T> gr
   T const keep1 = T(step.beta1);
   T const take1 = T((1.0 - step.beta1) * step.gradient_scale);
   T const keep2 = T(step.beta2);
-  T const take2 = T((1.0 - step.beta2) * step.gradient_scale * step.gradient_scale);
+  T const take2 =
+      T(std::sqrt(1.0 - step.beta2) * step.gradient_scale);  // squared, a clip of 1e-21 would be lost
   T const correction1 = T(1.0 / (1.0 - std::pow(step.beta1, double(step.step))));
   T const correction2 = T(1.0 / std::sqrt(1.0 - std::pow(step.beta2, double(step.step))));
   T const epsilon = T(step.epsilon);
@@ -66,7 +67,7 @@ void adamw(backend<T, Gemm> const& ctx, args::out1<T> parameter, args::in1<T> gr
       auto m = detail::array(first.data + c * chunk, n);
       auto v = detail::array(second.data + c * chunk, n);
       m = keep1 * m + take1 * g;
-      v = keep2 * v + (take2 * g) * g;
+      v = keep2 * v + (take2 * g).square();
       p -= rate * (decay * p + correction1 * m / (correction2 * v.sqrt() + epsilon));
     }
   });

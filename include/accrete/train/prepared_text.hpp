@@ -15,11 +15,11 @@
 namespace accrete::inline v0::train {
 
 struct text_options {
-  std::filesystem::path cache_folder;  ///< for the teacher's states; empty: the teacher runs inside each update
+  std::filesystem::path cache_folder{};  ///< for the teacher's states; empty: it runs inside each update
   index_t validation_documents = 64;
   /// The held-out documents do not depend on the run's seed, so that all seeds are scored on the same text.
   seed split_seed{0};
-  std::function<void(index_t done, index_t all)> on_teacher;  ///< tokens the teacher has answered; may throw
+  std::function<void(index_t done, index_t all)> on_teacher{};  ///< tokens the teacher has answered; may throw
 };
 
 /// The text of runs that share seed and sizes: split once, the teacher asked once. The teacher must outlive it.

@@ -30,10 +30,10 @@ struct run_data {
 
 /// Who listens. None of it changes a bit of the run.
 struct run_events {
-  std::function<void(step_record const&)> on_step;
-  std::function<void(evaluation_record const&)> on_evaluation;
-  std::function<void(std::string const&)> on_note;  ///< phase begins, memory: one line each
-  std::function<bool()> stop_wanted;                ///< asked after each update
+  std::function<void(step_record const&)> on_step{};
+  std::function<void(evaluation_record const&)> on_evaluation{};
+  std::function<void(std::string const&)> on_note{};  ///< phase begins, memory: one line each
+  std::function<bool()> stop_wanted{};                ///< asked after each update
 };
 
 /// Walks a student through its schedule's plan: distillation steps, growth, evaluation. Compiled once for each

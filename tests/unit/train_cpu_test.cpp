@@ -1,0 +1,106 @@
+// labels: threads
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "accrete/cpu/backend.hpp"
+#include "accrete/growth/curriculum.hpp"
+#include "accrete/train/distill.hpp"
+#include "accrete/train/trainer.hpp"
+#include "support/catch.hpp"
+#include "support/sized_model.hpp"
+#include "support/step_by_hand.hpp"
+#include "support/tiny_run.hpp"
+#include "support/watched_new.hpp"
+
+using namespace accrete;
+
+namespace {
+
+using backend_type = cpu::backend<float>;
+using schedule = growth::curriculum<2, 1>;
+/// Large enough that every operation shares its work among threads.
+constexpr test::model_size size{96, 2, 6, 3, 16, 160, 1000};
+
+recipe cpu_recipe() {
+  recipe r;
+  r.steps = 3;
+  r.batch_tokens = 400;
+  r.peak_learning_rate = 3e-3;
+  r.min_learning_rate = 1e-4;
+  r.logits_bytes = 1 << 20;
+  return r;
+}
+
+/// A run and all it needs, on `threads` threads.
+struct cpu_run {
+  recipe r = cpu_recipe();
+  teacher<backend_type> t;
+  data::corpus text = test::sized_corpus(60, {100, 37, 64, 3, 151}, size.vocabulary);
+  train::prepared_text<backend_type> prepared;
+  student<placement::pre, schedule, backend_type> s;
+  train::trainer<placement::pre, backend_type> trainer;
+
+  explicit cpu_run(int threads)
+      : t(test::sized_teacher(size, backend_type(threads))),
+        prepared(t, text, r, r.steps, {.validation_documents = 6}),
+        s(t, r.seed),
+        trainer(s, t, prepared.for_updates(r.steps), r) {}
+};
+
+}  // namespace
+
+TEST_CASE("a step's loss is the same on one thread and on two", "[train][cpu]") {
+  cpu_run one(1), two(2);
+  one.trainer.begin_phase(0);
+  two.trainer.begin_phase(0);
+  auto const a = one.trainer.update(0, 1, 1, 3e-3), b = two.trainer.update(0, 1, 1, 3e-3);
+  REQUIRE((a.tokens == b.tokens && a.tokens > 200));
+  CHECK(test::relative(b.loss, a.loss) < 1e-6);
+  CHECK(test::relative(b.kd, a.kd) < 1e-5);
+  CHECK(test::relative(b.ce, a.ce) < 1e-6);
+  CHECK(test::relative(b.gradient_norm, a.gradient_norm) < 1e-5);
+}
+
+TEST_CASE("two runs on two threads are the same to the last bit", "[train][cpu]") {
+  cpu_run first(2), second(2);
+  auto const a = first.trainer.run(), b = second.trainer.run();
+  REQUIRE(a.steps.size() == 6);
+  CHECK(test::same_records(a.steps, b.steps));
+  CHECK(a.evaluations.back().ce == b.evaluations.back().ce);
+  CHECK(test::same_bits(test::values_of(first.s), test::values_of(second.s)));
+  CHECK(a.steps.back().loss < a.steps.front().loss);
+}
+
+TEST_CASE("an update on the CPU asks for no memory after the first of its phase", "[train][cpu][memory]") {
+  for (int const threads : {1, 2}) {
+    cpu_run run(threads);
+    index_t step = 0;
+    for (int p = 0; p < 2; ++p) {
+      REQUIRE(test::requests_of([&] { run.trainer.begin_phase(p); }) > 0);
+      (void)run.trainer.update(p, ++step, 1, 1e-3);
+      std::size_t sum = 0;
+      for (index_t i = 2; i <= 4; ++i)
+        sum += test::requests_of([&] { (void)run.trainer.update(p, ++step, i, 1e-3); });
+      CAPTURE(threads, p);
+      CHECK(sum == 0);
+      CHECK(run.trainer.step_memory().memory.used() == run.trainer.step_memory().memory.capacity());
+    }
+  }
+}
+
+TEST_CASE("a clip in f32 survives a norm whose square no float holds", "[train][cpu][U49]") {
+  cpu_run run(1);
+  run.trainer.begin_phase(0);
+  auto& head = run.s.head();
+  train::zero_gradients(run.s);
+  for (index_t i = 0; i < 100; ++i) head.gradient.data()[i] = 1e20f;
+  auto const before = double(head.value.data()[7]);
+  run.r.max_gradient_norm = 1;
+  auto const report = train::apply_adamw(run.s, run.r, 1e-3, 1);
+  CHECK(test::relative(report.gradient_norm, 1e21) < 1e-6);
+  CHECK(test::relative(double(head.moment1.data()[7]), 0.1 * (1 - run.r.beta1)) < 1e-5);
+  CHECK(test::relative(double(head.moment2.data()[7]), 0.01 * (1 - run.r.beta2)) < 1e-5);
+  CHECK(test::relative(before - double(head.value.data()[7]), 1e-3) < 1e-3);
+}
