@@ -178,6 +178,29 @@ TEST_CASE("teacher states that are not finite stop the step that meets them", "[
   CHECK(same_bits(run.weights(), before));
 }
 
+TEST_CASE("a batch without a single target is a legal step that moves nothing", "[train][stop][U04][U19]") {
+  auto r = tiny_recipe();
+  r.weight_decay = 0;
+  run_type sound(r);
+  data::corpus lonely;  // what data::open never makes: documents of one token
+  for (std::int32_t token = 0; token < 12; ++token) {
+    lonely.tokens.push_back(token);
+    lonely.offsets.push_back(lonely.num_tokens());
+    lonely.origins.push_back(token);
+  }
+  auto data = sound.data;
+  data.training = &lonely;
+  data.shard = {3, 1, 4, 0, 5};
+  train::trainer<placement::pre, reference::backend<double>> trainer(sound.student, sound.teacher, data, r);
+  trainer.begin_phase(0);
+  auto const before = sound.weights();
+  auto const record = trainer.update(0, 1, 1, 0.01);
+  CHECK((record.tokens == 5 && record.targets == 0));
+  CHECK((record.loss == 0 && record.kd == 0 && record.ce == 0));
+  CHECK((record.gradient_norm == 0 && record.clip_scale == 1));
+  CHECK(same_bits(sound.weights(), before));
+}
+
 TEST_CASE("an evaluation that is not finite is an error, not a line of a table", "[train][stop]") {
   run_type run(tiny_recipe());
   run.trainer.begin_phase(0);
