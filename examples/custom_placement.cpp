@@ -19,7 +19,7 @@ struct scaled_pre {  // pre-norm whose branch output is halved
 int main(int argc, char** argv) try {
   using backend = ac::cpu::backend<float>;
   std::printf("%s\n", ac::wiring::equation_text(ac::placement::layer_of<scaled_pre>{}).c_str());
-  if (argc < 3) return std::puts("usage: custom_placement MODEL.gguf TEXT..."), 2;
+  if (argc < 3) return std::puts("usage: custom_placement MODEL.gguf TEXT"), 2;
 
   auto teacher = ac::load_teacher<backend>(argv[1]);
   auto corpus = ac::data::open(argv[2], teacher.tokenizer(), {{ac::data::cutting::windows, 128}});

@@ -40,6 +40,10 @@ int main(int argc, char** argv) {
     recipe.check();
     ac::train::stop_signal stop;
     text_options.cache_folder = cache;
+    text_options.on_teacher = [](ac::index_t, ac::index_t) {
+      if (ac::train::stop_signal::stop_wanted())
+        throw ac::error("stopped while the teacher ran; nothing half-written is left");
+    };
     auto teacher =
         ac::load_teacher<backend>(teacher_file, threads > 0 ? backend(threads) : backend(), text.length);
     auto const corpus = ac::data::open(text.paths, teacher.tokenizer(), {text.cutting()});
@@ -59,6 +63,6 @@ int main(int argc, char** argv) {
     return result.finished ? 0 : 130;
   } catch (std::exception const& e) {
     std::fprintf(stderr, "%s\n", e.what());
-    return 1;
+    return ac::train::stop_signal::number() != 0 ? 130 : 1;
   }
 }

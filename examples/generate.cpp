@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <vector>
 
 namespace ac = accrete;
 
@@ -35,7 +36,10 @@ int main(int argc, char** argv) {
     auto teacher = ac::load_teacher<backend>(model, threads > 0 ? backend(threads) : backend());
     auto const& words = teacher.tokenizer();
     std::fputs(prompt.c_str(), stdout);
-    ac::model::generate(teacher, words.encode(prompt), count, how, [&](std::int32_t id) {
+    std::vector<std::int32_t> ids;
+    if (words.add_bos()) ids.push_back(words.bos());
+    words.encode(prompt, ids);
+    ac::model::generate(teacher, ids, count, how, [&](std::int32_t id) {
       if (id == teacher.config().eos_token_id) return;
       std::fputs(words.decode(std::span(&id, 1)).c_str(), stdout);
       std::fflush(stdout);

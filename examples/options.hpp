@@ -49,6 +49,7 @@ inline void declare(CLI::App& app, accrete::recipe& r) {
   add("--temperature", r.temperature, "tau of the distillation loss");
   add("--alpha", r.alpha, "weight of the distillation loss");
   add("--gamma", r.gamma, "weight of the cross-entropy");
+  add("--logits-bytes", r.logits_bytes, "budget of the slice of both models' logits that exists at once");
   add("--evaluate-every", r.evaluate_every, "updates between evaluations; 0: at the end of phases");
 }
 

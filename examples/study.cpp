@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -63,10 +64,11 @@ void declare(CLI::App& app, settings& o) {
   app.add_option("--out", o.out, "where log.jsonl, table.csv, report.md and finished cells go")
       ->capture_default_str();
   app.add_flag("--quick", o.quick, "a smaller run: under three minutes");
-  app.add_option("--seeds", o.seeds, "one or more; tables get 95% intervals from two on")
+  app.add_option("--seeds", o.seeds, "the seeds themselves, as 1,2,3; tables get 95% intervals from two on")
       ->capture_default_str()
       ->delimiter(',');
-  app.add_option("--placements", o.placements, "rows of the tables")
+  app.add_option("--placements", o.placements,
+                 "rows of the tables; differences are from the first in the list above")
       ->capture_default_str()
       ->delimiter(',')
       ->check(CLI::IsMember(names_of(placements{})));
@@ -121,19 +123,29 @@ ac::study::report_facts facts_of(settings const& o, ac::teacher<backend> const& 
       {"machine",
        fmt::format("{}, {} threads, {}", ac::study::processor_name(), t.context().threads(), backend::name())},
   };
+  for (auto const& path : o.text.paths)
+    if (std::ifstream origin(path.string() + ".origin"); origin) {
+      std::string line;
+      std::string all;
+      while (std::getline(origin, line)) all += (all.empty() ? "" : ", ") + line;
+      f.facts.emplace_back("text from", all);
+    }
   ac::for_each_configuration(placements{}, ac::types<ac::growth::joint<K, L>>{}, [&]<class P, class>() {
-    if (contains(o.placements, P::name))
-      f.equations.emplace_back(P::name, ac::wiring::equation_text(ac::placement::layer_of<P>{}));
+    if (contains(o.placements, ac::placement::name_of<P>()))
+      f.equations.emplace_back(ac::placement::name_of<P>(),
+                               ac::wiring::equation_text(ac::placement::layer_of<P>{}));
   });
   return f;
 }
 
+/// A run of a few minutes; what was asked for by name stays.
+void make_quick(CLI::App const& app, settings& o) {
+  if (app.count("--steps") == 0) o.recipe.steps = 8;
+  if (app.count("--batch-tokens") == 0) o.recipe.batch_tokens = 256;
+  if (app.count("--validation-documents") == 0) o.validation_documents = 8;
+}
+
 int run(settings o) {
-  if (o.quick) {
-    o.recipe.steps = std::min<ac::index_t>(o.recipe.steps, 8);
-    o.recipe.batch_tokens = std::min<ac::index_t>(o.recipe.batch_tokens, 256);
-    o.validation_documents = std::min<ac::index_t>(o.validation_documents, 8);
-  }
   if (o.controls) o.schedules.insert(o.schedules.end(), {"joint x2", "joint x3"});
   o.recipe.check();
   ac::train::stop_signal stop;
@@ -168,7 +180,7 @@ int run(settings o) {
   ac::study::runner<backend> runner(teacher, text, o.recipe, std::move(ro));
   bool going = true;
   ac::for_each_configuration(placements{}, schedules{}, [&]<class P, class S>() {
-    if (going && contains(o.placements, P::name) && contains(o.schedules, S::name()))
+    if (going && contains(o.placements, ac::placement::name_of<P>()) && contains(o.schedules, S::name()))
       going = runner.run<P, S>();
   });
   if (!going) {
@@ -189,6 +201,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Distils students whose normalization placement and growth schedule differ, and compares them."};
   declare(app, o);
   CLI11_PARSE(app, argc, argv);
+  if (o.quick) make_quick(app, o);
   try {
     return run(std::move(o));
   } catch (std::exception const& e) {

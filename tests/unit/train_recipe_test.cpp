@@ -76,7 +76,7 @@ TEST_CASE("a recipe refuses each count that cannot work, naming it in one line",
 
 TEST_CASE("a recipe's refusal shows small numbers as they are", "[train][recipe]") {
   auto const text = refusal([](recipe& r) { r.peak_learning_rate = -1e-8; });
-  CHECK(text == "recipe.peak_learning_rate: got -1e-08, expected a positive number (the paper's is 1e-4)");
+  CHECK(text == "recipe.peak_learning_rate: got -1e-08, expected above 0 and below 1000 (the paper's is 1e-4)");
   CHECK(refusal([](recipe& r) { r.alpha = r.gamma = 0; }).find("recipe.alpha, gamma: got 0 and 0") == 0);
   CHECK_THROWS_AS([] { recipe{.steps = 0}.check(); }(), config_error);
   CHECK_THROWS_AS([] { (void)recipe{.steps = 0}.checked(); }(), config_error);

@@ -20,7 +20,7 @@ struct cutting {
     windows  ///< as many documents as it takes; a rest of one token has no target and is dropped
   };
   mode how = first;
-  index_t max_length = 8192;
+  index_t max_length = 2048;  ///< the default batch's capacity
 };
 
 /// Tokenized documents laid end to end. Each has two tokens or more, so each has a target.

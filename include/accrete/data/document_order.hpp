@@ -71,7 +71,7 @@ inline shard shard_for(corpus const& text, seed s, index_t steps, index_t token_
           "text for " + std::to_string(step) + " steps (" + std::to_string(text.num_tokens()) + " tokens in " +
               std::to_string(text.num_documents()) + " documents)",
           "text for " + std::to_string(steps) + " steps of up to " + std::to_string(token_capacity) + " tokens",
-          "lower --steps or give more text");
+          "ask for fewer steps or give more text");
     used += detail::documents_in_batch(text, documents, used, token_capacity);
   }
   documents.resize(used);

@@ -16,8 +16,8 @@ struct deepnorm {
   static double beta(wiring::site s) { return std::pow(8.0 * s.depth, -0.25); }
 
   static constexpr char const* name = "deepnorm";
-  static constexpr wiring::constant<alpha> alpha_{};
-  static constexpr auto wiring = wiring::norm(alpha_ * wiring::x + wiring::f(wiring::x));
+  static constexpr wiring::constant<alpha> factor{};
+  static constexpr auto wiring = wiring::norm(factor * wiring::x + wiring::f(wiring::x));
   static constexpr auto boundary = boundary::none;
 
   static double init_std(weight_role role, index_t fan_in, index_t fan_out, wiring::site where) {

@@ -1,6 +1,10 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -14,6 +18,7 @@
 #include "accrete/io/line_log.hpp"
 #include "accrete/model/student.hpp"
 #include "accrete/study/cell.hpp"
+#include "accrete/study/fingerprint.hpp"
 #include "accrete/study/tables.hpp"
 #include "accrete/train/prepared_text.hpp"
 #include "accrete/train/progress.hpp"
@@ -37,8 +42,8 @@ inline void require_writable(std::filesystem::path const& out) {
   std::error_code failed;
   std::filesystem::create_directories(out / "cells", failed);
   if (failed)
-    throw io_error("--out '" + out.string() + "'", "'" + failed.message() + "'", "a folder that can be written",
-                   "choose another with --out");
+    throw io_error("study: '" + out.string() + "'", "'" + failed.message() + "'",
+                   "a folder that can be written", "choose another folder");
   io::write_atomically(out / "cells" / ".probe", "written to see whether it can be\n");
   std::filesystem::remove(out / "cells" / ".probe", failed);
 }
@@ -64,9 +69,10 @@ class runner {
     auto make = [this](seed s) -> std::shared_ptr<model::grown_model<P, B>> {
       return std::make_shared<student<P, S, B, Layer>>(teacher_, s);
     };
-    auto const student_text = fmt::format("{}: {}; {}, {} blocks of {} layers; {}", placement::name_of<P>(),
-                                          wiring::equation_text(placement::layer_of<P>{}), S::name(),
-                                          S::plan.num_blocks, S::plan.layers_per_block, Layer::name);
+    growth::plan_view const plan(S::plan);
+    auto const student_text =
+        fmt::format("{}: {}; {}: {}; {}", placement::name_of<P>(), fingerprint<P>(plan.final_depth()),
+                    S::name(), fingerprint(plan), Layer::name);
     return run_seeds<P>(placement::name_of<P>(), S::name(), student_text, make);
   }
 
@@ -104,12 +110,15 @@ class runner {
     r.seed = seed{c.seed};
     auto const all = train::total_updates(train::phases_of(model.schedule(), r));
     train::progress_line line(fmt::format("{:<18}", c.placement + ", " + c.schedule), all, options_.progress);
+    auto const attempt = fmt::format("{:016x}-{}", std::uint64_t(started_), ++num_run_);
     auto const log = [&](nlohmann::ordered_json record) {
       record["placement"] = c.placement;
       record["schedule"] = c.schedule;
       record["seed"] = c.seed;
+      record["attempt"] = attempt;
       log_->append(record.dump());
     };
+    log({{"kind", "begin"}, {"settings", c.settings}});
     train::run_events events;
     events.on_step = [&](train::step_record const& s) {
       line.show(s);
@@ -128,7 +137,6 @@ class runner {
     train::trainer<P, B> run(model, teacher_, prepared.for_updates(train::shard_updates(model.schedule(), r)),
                              r, events);
     auto const result = run.run();
-    ++num_run_;
     model.parameters([&](auto& p) {
       c.parameters += p.value.size();
       if (p.trainable()) c.trained_parameters += p.value.size();
@@ -157,14 +165,15 @@ class runner {
     auto const& r = recipe_;
     // Numbers as `{}` writes them come back to the same bits.
     return fmt::format(
-        "accrete {}.{}; {}; backend {}; teacher {}; text {}; validation {}; seed {}; steps {}; batch {}; micro "
+        "accrete {}.{}; {}; backend {}, {} bytes; teacher {}; text {}; validation {}; seed {}; steps {}; batch "
+        "{}; micro "
         "{}; "
         "lr {} to {}, warmup {}; adam {} {} {}, decay {}, clip {}; tau {}, alpha {}, gamma {}; evaluate every "
         "{}",
-        ACCRETE_VERSION_MAJOR, ACCRETE_VERSION_MINOR, student_text, B::name(), teacher_.identity(),
-        text_identity_, options_.text.validation_documents, s, r.steps, r.batch_tokens, r.micro_tokens,
-        r.peak_learning_rate, r.min_learning_rate, r.warmup, r.beta1, r.beta2, r.epsilon, r.weight_decay,
-        r.max_gradient_norm, r.temperature, r.alpha, r.gamma, r.evaluate_every);
+        ACCRETE_VERSION_MAJOR, ACCRETE_VERSION_MINOR, student_text, B::name(), sizeof(typename B::scalar),
+        teacher_.identity(), text_identity_, options_.text.validation_documents, s, r.steps, r.batch_tokens,
+        r.micro_tokens, r.peak_learning_rate, r.min_learning_rate, r.warmup, r.beta1, r.beta2, r.epsilon,
+        r.weight_decay, r.max_gradient_norm, r.temperature, r.alpha, r.gamma, r.evaluate_every);
   }
   void note(std::string const& text) const {
     fmt::print(options_.progress, "{}\n", text);
@@ -180,6 +189,8 @@ class runner {
   std::map<std::uint64_t, std::unique_ptr<train::prepared_text<B>>> prepared_;
   results results_;
   std::size_t num_run_ = 0;
+  std::int64_t started_ =
+      std::chrono::system_clock::now().time_since_epoch().count();  // tells attempts apart in the log
 };
 
 }  // namespace accrete::inline v0::study

@@ -161,6 +161,27 @@ inline std::string count_text(double n) {
   return fmt::format("{:.0f}", n);
 }
 
+/// Which runs were given the same as the grown one, by what was counted: within a hundredth.
+inline std::vector<std::string> matched_budgets(results const& r) {
+  std::vector<std::string> notes;
+  if (r.placements().empty() || r.seeds().empty() || !r.has("grow")) return notes;
+  auto last = [&](std::string const& schedule) -> train::evaluation_record const* {
+    auto const* c = r.find(r.placements().front(), schedule, r.seeds().front());
+    return c != nullptr ? c->end_of_phase() : nullptr;
+  };
+  auto const* grown = last("grow");
+  auto same = [](double a, double b) { return std::abs(a - b) <= 0.01 * b; };
+  for (auto const& s : r.schedules()) {
+    auto const* e = last(s);
+    if (s == "grow" || s.starts_with("freeze") || e == nullptr || grown == nullptr) continue;
+    if (same(e->tokens.active_layer, grown->tokens.active_layer))
+      notes.push_back(s + " is matched with grow on active-layer tokens");
+    if (same(double(e->tokens.total), double(grown->tokens.total)))
+      notes.push_back(s + " is matched with grow on total tokens");
+  }
+  return notes;
+}
+
 /// T3 and the accounting: what each run was given, in three ways of counting, and what it reached.
 inline table budget_table(results const& r) {
   table t{"T3",
@@ -178,9 +199,7 @@ inline table budget_table(results const& r) {
                         text_of(r.over_seeds([&](std::uint64_t seed) { return r.ce(p, s, seed); }))});
     }
   t.notes.push_back("active-layer tokens: sum over updates of tokens x active layers");
-  if (r.has("joint x2"))
-    t.notes.push_back(
-        "joint x2 is matched with grow on active-layer tokens, joint x3 on total tokens; both on fresh text");
+  for (auto const& note : matched_budgets(r)) t.notes.push_back(note);
   return t;
 }
 

@@ -14,7 +14,7 @@ namespace accrete::inline v0 {
 
 /// A run that is over, with what is needed to write it down.
 struct distilled : train::run_result {
-  /// Writes `folder`/<student>.jsonl: one line for each update and evaluation. Whole or not there.
+  /// Writes `folder`/<student>_seed<n>.jsonl: one line for each update and evaluation. Whole or not there.
   void write(std::filesystem::path const& folder) const {
     std::error_code failed;
     std::filesystem::create_directories(folder, failed);
@@ -24,7 +24,7 @@ struct distilled : train::run_result {
     std::string name = student;
     for (char& c : name)
       if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-    io::write_atomically(folder / (name + ".jsonl"), lines);
+    io::write_atomically(folder / (name + "_seed" + std::to_string(seed) + ".jsonl"), lines);
   }
 };
 

@@ -1,8 +1,10 @@
 #pragma once
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -45,7 +47,7 @@ class progress_line {
     double const since = std::chrono::duration<double>(now - shown_).count();
     if (!last && r.step != 1 && since < (terminal_ ? 0.2 : every_)) return;
     shown_ = now;
-    auto const line = fmt::format(
+    auto line = fmt::format(
         "{}  step {}/{}  layers {}  loss {:.3f} (kd {:.3f} ce {:.3f})  grad {:.2f}  lr {:.1e}  {:.0f} tok/s  "
         "{:.0f} GFLOP/s  "
         "{:.1f} GiB  {}",
@@ -53,6 +55,7 @@ class progress_line {
         double(r.tokens) / r.seconds, r.operations / r.seconds * 1e-9,
         double(peak_resident_bytes()) / double(1 << 30),
         last ? duration_text(elapsed_) : "left " + duration_text(seconds_ * double(total_ - r.step)));
+    if (terminal_) line.resize(std::min(line.size(), columns()));  // a line that wraps can't be rewritten
     fmt::print(out_, "{}{}{}", terminal_ ? "\r\x1b[2K" : "", line, terminal_ ? "" : "\n");
     if (terminal_ && last) fmt::print(out_, "\n");
     std::fflush(out_);
@@ -67,6 +70,10 @@ class progress_line {
 
  private:
   using clock = std::chrono::steady_clock;
+  [[nodiscard]] std::size_t columns() const {
+    winsize size{};
+    return ioctl(fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1u : 79u;
+  }
   std::string title_;
   index_t total_;
   std::FILE* out_;

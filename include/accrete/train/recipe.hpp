@@ -55,7 +55,7 @@ struct recipe {
     if (batch_tokens < 2) refuse("batch_tokens", std::to_string(batch_tokens), "2 or more");
     if (micro_tokens < 0) refuse("micro_tokens", std::to_string(micro_tokens), "0 or more");
     if (!(peak_learning_rate > 0 && peak_learning_rate < 1e3))
-      refuse("peak_learning_rate", number(peak_learning_rate), "a positive number", "the paper's is 1e-4");
+      refuse("peak_learning_rate", number(peak_learning_rate), "above 0 and below 1000", "the paper's is 1e-4");
     if (!(min_learning_rate >= 0 && min_learning_rate <= peak_learning_rate))
       refuse("min_learning_rate", number(min_learning_rate), "0 or more and at most the peak");
     if (!(warmup <= 1)) refuse("warmup", number(warmup), "a fraction of the schedule, at most 1");

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,7 @@ struct evaluation_record {
 /// What a run leaves in memory: enough for every table and curve.
 struct run_result {
   std::string student;
+  std::uint64_t seed = 0;
   std::vector<step_record> steps;
   std::vector<evaluation_record> evaluations;
   double seconds = 0;

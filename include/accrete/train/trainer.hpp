@@ -63,10 +63,12 @@ class trainer {
 
   /// The whole plan, or up to the step after which a stop is wanted.
   run_result run() {
+    require_fresh();
     auto const started = clock::now();
     auto const phases = phases_of(student_.schedule(), recipe_);
     run_result result;
     result.student = student_.name();
+    result.seed = recipe_.seed.value;
     result.steps.reserve(std::size_t(total_updates(phases)));
     for (int p = 0; p < student_.schedule().num_phases(); ++p) {
       begin_phase(p);
@@ -207,10 +209,12 @@ class trainer {
   double operations(data::ragged_batch const& batch) {
     double const length = double(batch.num_tokens()) / double(std::max<index_t>(1, batch.num_documents()));
     double const per_layer = student_.stack().multiply_adds(length) / student_.active_layers();
-    double const trained = student_.active_layers() - workspace_.first_kept;
+    double trained = 0;  // products of a backward, in forwards: one for the input, one for the weights
+    for (int l = workspace_.first_kept; l < student_.active_layers(); ++l)
+      trained += student_.stack().layers()[std::size_t(l)].qkv.trainable() ? 2 : 1;
     double const head = double(teacher_.config().vocab_size) * double(student_.config().hidden_size);
     double const head_products = (student_.head().trainable() ? 3 : 2) + 1;  // and the teacher's
-    double multiply_adds = per_layer * (student_.active_layers() + 2 * trained) + head_products * head;
+    double multiply_adds = per_layer * (student_.active_layers() + trained) + head_products * head;
     if (data_.training_states->is_live()) multiply_adds += teacher_.stack().multiply_adds(length);
     return 2.0 * multiply_adds * double(batch.num_tokens());
   }
@@ -222,6 +226,15 @@ class trainer {
     if (epoch > 0 || position <= seen_) return;
     seen_ = position;
     counts_.unique += tokens;
+  }
+
+  /// A student that was trained before would go through the plan with a later phase's blocks and moments.
+  void require_fresh() {
+    bool fresh = student_.phase() == 0 && student_.active_layers() == student_.schedule().active_layers(0);
+    student_.parameters([&](auto& p) { fresh = fresh && p.updates == 0; });
+    if (!fresh)
+      throw config_error("trainer", "a student that has been trained already", "a fresh one",
+                         "make another student for another run");
   }
 
   /// What would stop the run hours later, at its first evaluation even, is refused before it begins.

@@ -1,0 +1,59 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <string>
+#include <type_traits>
+
+#include "accrete/growth/schedule.hpp"
+#include "accrete/placement/norm_placement.hpp"
+#include "accrete/wiring/text.hpp"
+
+namespace accrete::inline v0::study {
+namespace detail {
+
+// The numbers behind the named constants of one layer's program, in evaluation order.
+template <class Program, int I = 0>
+void append_constants(std::string& text, wiring::site where) {
+  if constexpr (I < Program::size) {
+    using node = typename Program::template value<I>;
+    if constexpr (node::code == wiring::op::scale) text += fmt::format(" {}", node::constant::at(where));
+    append_constants<Program, I + 1>(text, where);
+  }
+}
+
+}  // namespace detail
+
+/// Everything of a placement that changes numbers, as text: equations of every layer with the values of their
+/// constants, the ends, head norms, init. A policy that was edited gives another text, whatever it is called.
+template <norm_placement P>
+std::string fingerprint(int depth) {
+  std::string text;
+  std::string last;
+  for (int l = 0; l < depth; ++l) {
+    wiring::site const where{l, depth};
+    auto layer = wiring::with_program(placement::layer_of<P>{}, where, [&]<class Program>(Program) {
+      auto words = wiring::text<Program>();
+      detail::append_constants<Program>(words, where);
+      return words;
+    });
+    for (auto role :
+         {placement::weight_role::query, placement::weight_role::value,
+          placement::weight_role::attention_output, placement::weight_role::gate, placement::weight_role::down})
+      layer += fmt::format(" {}", placement::init_std<P>(role, 1000, 500, where));
+    if (layer != last) text += fmt::format("from {}: {}; ", l, layer);
+    last = std::move(layer);
+  }
+  return text + fmt::format("ends {} and {}; head norms {}", wiring::equation_text(P::boundary.entry),
+                            wiring::equation_text(P::boundary.readout), int(placement::head_norms_of<P>()));
+}
+
+/// Everything of a plan that changes numbers.
+inline std::string fingerprint(growth::plan_view plan) {
+  std::string text = fmt::format("{} x {}, text {}:", plan.num_blocks, plan.layers_per_block, int(plan.data));
+  for (auto const& p : plan.phases)
+    text += fmt::format(" ({} {} {} {} {} {})", p.length, p.active_blocks, int(p.what), int(p.optimizer),
+                        int(p.rate), int(p.data));
+  return text;
+}
+
+}  // namespace accrete::inline v0::study
