@@ -27,17 +27,18 @@ inline std::string processor_name() {
   return "unknown processor";
 }
 
-/// One sentence on what the numbers are worth.
-inline std::string standing(report_facts const& f, std::size_t seeds) {
-  std::string text;
+/// What the numbers are worth, a sentence an element.
+inline std::vector<std::string> standing(report_facts const& f, std::size_t seeds) {
+  std::vector<std::string> sentences;
   if (f.steps < 2000)
-    text += fmt::format("A demonstration: {} updates in a phase, where the paper has 50,000. ", f.steps);
-  text += seeds < 2 ? "One seed: two decimals, and no claim about differences of that order."
-                    : fmt::format(
-                          "{} seeds: mean ± half-width of the 95% interval (Student's t); differences are "
-                          "paired by seed.",
-                          seeds);
-  return text;
+    sentences.push_back(
+        fmt::format("A demonstration: {} updates in a phase, where the paper has 50,000.", f.steps));
+  if (seeds < 2)
+    sentences.push_back("One seed: two decimals, and no claim about differences of that order.");
+  else
+    sentences.push_back(fmt::format("{} seeds: mean ± half-width of the 95% interval (Student's t).", seeds));
+  if (seeds > 1) sentences.push_back("Differences are paired by seed.");
+  return sentences;
 }
 
 /// table.csv: one row a cell and phase, in full precision, for plotting and further statistics.
@@ -57,8 +58,9 @@ inline std::string to_csv(results const& r) {
 }
 
 inline std::string to_markdown(results const& r, report_facts const& f) {
-  std::string text =
-      "# Normalization placement and growth in depth\n\n" + standing(f, r.seeds().size()) + "\n\n";
+  std::string text = "# Normalization placement and growth in depth\n\n";
+  for (auto const& sentence : standing(f, r.seeds().size())) text += sentence + "\n";
+  text += "\n";
   for (auto const& t : all_tables(r)) text += to_markdown(t);
   text += "### Equations\n\n| placement | layer | parameters |\n|---|---|---:|\n";
   for (auto const& [name, equation] : f.equations) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -16,6 +17,7 @@
 
 #include "accrete/core/config.hpp"
 #include "accrete/io/line_log.hpp"
+#include "accrete/io/writable_folder.hpp"
 #include "accrete/model/student.hpp"
 #include "accrete/study/cell.hpp"
 #include "accrete/study/fingerprint.hpp"
@@ -32,21 +34,10 @@ struct runner_options {
   train::text_options text;
   std::vector<std::uint64_t> seeds{42};
   index_t longest_updates = 0;  ///< distinct updates of the longest run of the grid
+  std::size_t num_cells = 0;    ///< of the grid, all seeds, for "2/4" in the progress lines; 0: not told
   std::FILE* progress = stderr;
   std::function<bool()> stop_wanted;
 };
-
-/// Makes the folder of a study and proves that files can be written in it, before hours are spent on what would
-/// go there. Throws io_error.
-inline void require_writable(std::filesystem::path const& out) {
-  std::error_code failed;
-  std::filesystem::create_directories(out / "cells", failed);
-  if (failed)
-    throw io_error("study: '" + out.string() + "'", "'" + failed.message() + "'",
-                   "a folder that can be written", "choose another folder");
-  io::write_atomically(out / "cells" / ".probe", "written to see whether it can be\n");
-  std::filesystem::remove(out / "cells" / ".probe", failed);
-}
 
 /// Runs cells of a grid one after the other, skips those that a finished run left behind, and logs every update
 /// to `out`/log.jsonl.
@@ -59,7 +50,7 @@ class runner {
         recipe_(r),
         options_(std::move(o)),
         text_identity_(fmt::format("{:016x}", text.identity())) {
-    require_writable(options_.out);
+    io::require_writable_folder(options_.out);
     log_.emplace(options_.out / "log.jsonl");
   }
 
@@ -85,13 +76,14 @@ class runner {
   bool run_seeds(std::string const& placement, std::string const& schedule, std::string const& student_text,
                  std::function<std::shared_ptr<model::grown_model<P, B>>(seed)> const& make) {
     for (auto s : options_.seeds) {
+      ++cell_number_;
       cell c;
       c.placement = placement;
       c.schedule = schedule;
       c.seed = s;
       c.settings = settings_of(student_text, s);
       if (auto done = load(options_.out, c.settings)) {
-        note(fmt::format("{:<18}  seed {}: finished before, kept", placement + ", " + schedule, s));
+        note(title_of(c) + "  finished before, kept");
         results_.add(*std::move(done));
         continue;
       }
@@ -108,34 +100,10 @@ class runner {
   bool train_cell(model::grown_model<P, B>& model, train::prepared_text<B> const& prepared, cell& c) {
     recipe r = recipe_;
     r.seed = seed{c.seed};
-    auto const all = train::total_updates(train::phases_of(model.schedule(), r));
-    train::progress_line line(fmt::format("{:<18}", c.placement + ", " + c.schedule), all, options_.progress);
-    auto const attempt = fmt::format("{:016x}-{}", std::uint64_t(started_), ++num_run_);
-    auto const log = [&](nlohmann::ordered_json record) {
-      record["placement"] = c.placement;
-      record["schedule"] = c.schedule;
-      record["seed"] = c.seed;
-      record["attempt"] = attempt;
-      log_->append(record.dump());
-    };
-    log({{"kind", "begin"}, {"settings", c.settings}});
-    train::run_events events;
-    events.on_step = [&](train::step_record const& s) {
-      line.show(s);
-      log(train::to_json(s));
-    };
-    events.on_evaluation = [&](train::evaluation_record const& e) {
-      log(train::to_json(e));
-      line.note(fmt::format(
-          "{:<18}  validation after {} updates, {} layers: ce {:.3f}  kd {:.3f}  perplexity {}",
-          c.placement + ", " + c.schedule, e.step, e.active_layers, e.ce, e.kd, rough_text(std::exp(e.ce))));
-    };
-    events.on_note = [&](std::string const& text) {
-      line.note(fmt::format("{:<18}  {}", c.placement + ", " + c.schedule, text));
-    };
-    events.stop_wanted = options_.stop_wanted;
+    train::progress_line line(title_of(c), train::total_updates(train::phases_of(model.schedule(), r)),
+                              options_.progress);
     train::trainer<P, B> run(model, teacher_, prepared.for_updates(train::shard_updates(model.schedule(), r)),
-                             r, events);
+                             r, events_of(c, line));
     auto const result = run.run();
     model.parameters([&](auto& p) {
       c.parameters += p.value.size();
@@ -144,6 +112,43 @@ class runner {
     c.seconds = result.seconds;
     c.evaluations = result.evaluations;
     return result.finished;
+  }
+
+  /// "2/4 post, grow", with the seed where there are several; later ones line up with earlier ones.
+  std::string title_of(cell const& c) {
+    auto text =
+        options_.num_cells > 0 ? fmt::format("{}/{} ", cell_number_, options_.num_cells) : std::string();
+    text += c.placement + ", " + c.schedule;
+    if (options_.seeds.size() > 1) text += fmt::format(", seed {}", c.seed);
+    title_width_ = std::max(title_width_, text.size());
+    text.resize(title_width_, ' ');
+    return text;
+  }
+
+  /// Tells the terminal and the log what happens in a cell; both must outlive the run.
+  train::run_events events_of(cell const& c, train::progress_line& line) {
+    auto const attempt = fmt::format("{:016x}-{}", std::uint64_t(started_), ++num_run_);
+    auto log = [this, &c, attempt](nlohmann::ordered_json record) {
+      record["placement"] = c.placement;
+      record["schedule"] = c.schedule;
+      record["seed"] = c.seed;
+      record["attempt"] = attempt;
+      log_->append(record.dump());
+    };
+    log({{"kind", "begin"}, {"settings", c.settings}});
+    train::run_events events;
+    events.on_step = [log, &line](train::step_record const& s) {
+      line.show(s);
+      log(train::to_json(s));
+    };
+    events.on_evaluation = [this, log, &line, &c](train::evaluation_record const& e) {
+      log(train::to_json(e));
+      line.note(fmt::format("{}  validation after step {}: ce {:.3f}  kd {:.3f}  perplexity {}", title_of(c),
+                            e.step, e.ce, e.kd, rough_text(std::exp(e.ce))));
+    };
+    events.on_note = [this, &line, &c](std::string const& text) { line.note(title_of(c) + "  " + text); };
+    events.stop_wanted = options_.stop_wanted;
+    return events;
   }
 
   train::prepared_text<B>& prepared_for(std::uint64_t s) {
@@ -189,6 +194,8 @@ class runner {
   std::map<std::uint64_t, std::unique_ptr<train::prepared_text<B>>> prepared_;
   results results_;
   std::size_t num_run_ = 0;
+  std::size_t cell_number_ = 0;
+  std::size_t title_width_ = 16;
   std::int64_t started_ =
       std::chrono::system_clock::now().time_since_epoch().count();  // tells attempts apart in the log
 };

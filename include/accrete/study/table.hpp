@@ -6,13 +6,14 @@
 
 namespace accrete::inline v0::study {
 
-/// A table as text: the first column is left-aligned, the others right.
+/// A table as text: columns of names are left-aligned, numbers right.
 struct table {
   std::string name;   ///< "T1", for files
   std::string title;  ///< one line
   std::vector<std::string> header;
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string> notes;
+  std::size_t num_names = 1;  ///< columns of names, which come first
 };
 
 /// Characters on a terminal: UTF-8 continuation bytes do not count.
@@ -42,7 +43,8 @@ inline std::string to_plain(table const& t) {
   std::string text = t.title + "\n";
   auto line = [&](std::vector<std::string> const& row) {
     std::string one = " ";
-    for (std::size_t i = 0; i < row.size(); ++i) one += " " + detail::padded(row[i], widths[i], i == 0) + " ";
+    for (std::size_t i = 0; i < row.size(); ++i)
+      one += " " + detail::padded(row[i], widths[i], i < t.num_names) + " ";
     one.erase(one.find_last_not_of(' ') + 1);
     text += one + "\n";
   };
@@ -71,7 +73,7 @@ inline std::string to_markdown(table const& t) {
   };
   line(t.header);
   text += "|";
-  for (std::size_t i = 0; i < t.header.size(); ++i) text += i == 0 ? "---|" : "---:|";
+  for (std::size_t i = 0; i < t.header.size(); ++i) text += i < t.num_names ? "---|" : "---:|";
   text += "\n";
   for (auto const& row : t.rows) line(row);
   for (auto const& note : t.notes) text += "\n" + note + "\n";

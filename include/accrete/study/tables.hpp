@@ -117,7 +117,8 @@ inline table final_ce_table(results const& r) {
 
 /// F3b: validation CE at the end of each phase of the schedules that have several.
 inline table phase_table(results const& r) {
-  table t{"F3b", "F3b  Validation cross-entropy at the end of each phase", {"", "schedule"}, {}, {}};
+  table t{"F3b", "F3b  Validation cross-entropy at the end of each phase", {"placement", "schedule"}, {}, {},
+          2};
   int phases = 0;
   for (auto const& c : r.cells())
     if (c.num_phases() > 1) phases = std::max(phases, c.num_phases());
@@ -136,8 +137,11 @@ inline table phase_table(results const& r) {
 
 /// T2: the first phase of the grown schedule alone: one block.
 inline table single_block_table(results const& r, std::string const& grown) {
-  table t{
-      "T2", "T2  One block alone (end of phase 0 of " + grown + ")", {"", "CE", "KD", "perplexity"}, {}, {}};
+  table t{"T2",
+          "T2  One block alone (end of phase 0 of " + grown + ")",
+          {"placement", "CE", "KD", "perplexity"},
+          {},
+          {}};
   for (auto const& p : r.placements()) {
     auto mean_of = [&](auto&& of) {
       return r.over_seeds([&](std::uint64_t seed) -> std::optional<double> {
@@ -164,9 +168,9 @@ inline std::string count_text(double n) {
 /// Which runs were given the same as the grown one, by what was counted: within a hundredth.
 inline std::vector<std::string> matched_budgets(results const& r) {
   std::vector<std::string> notes;
-  if (r.placements().empty() || r.seeds().empty() || !r.has("grow")) return notes;
+  if (r.placements().empty() || !r.has("grow")) return notes;
   auto last = [&](std::string const& schedule) -> train::evaluation_record const* {
-    auto const* c = r.find(r.placements().front(), schedule, r.seeds().front());
+    auto const* c = r.first(r.placements().front(), schedule);
     return c != nullptr ? c->end_of_phase() : nullptr;
   };
   auto const* grown = last("grow");
@@ -184,11 +188,13 @@ inline std::vector<std::string> matched_budgets(results const& r) {
 
 /// T3 and the accounting: what each run was given, in three ways of counting, and what it reached.
 inline table budget_table(results const& r) {
-  table t{"T3",
-          "T3  Budgets: what each run was given and what it reached",
-          {"", "schedule", "updates", "unique tokens", "total tokens", "active-layer tokens", "final CE"},
-          {},
-          {}};
+  table t{
+      "T3",
+      "T3  Budgets: what each run was given and what it reached",
+      {"placement", "schedule", "updates", "unique tokens", "total tokens", "active-layer tokens", "final CE"},
+      {},
+      {},
+      2};
   for (auto const& p : r.placements())
     for (auto const& s : r.schedules()) {
       auto const* c = r.first(p, s);
