@@ -25,7 +25,7 @@
 namespace accrete::inline v0::distillation {
 
 /// The teacher's last hidden state, after its final norm, of every token of some documents, on disk. It is D
-/// numbers per token where logits would be the whole vocabulary, and phases, configurations and seeds share it.
+/// numbers per token where logits would be the whole vocabulary, and phases and configurations share it; each seed draws other text.
 ///
 /// A safetensors file `teacher-<hash>.safetensors`; the hash covers all that its content follows from: teacher,
 /// backend and dtype, and the documents' tokens in their order. It holds
