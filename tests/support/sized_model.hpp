@@ -70,7 +70,8 @@ inline accrete::data::corpus sized_corpus(accrete::index_t documents,
   accrete::random_stream const stream(accrete::seed{5}, "test/sized");
   std::uint64_t at = 0;
   for (accrete::index_t d = 0; d < documents; ++d) {
-    std::vector<std::int32_t> tokens(std::size_t(lengths[std::size_t(d) % lengths.size()]));
+    auto const length = lengths[std::size_t(d) % lengths.size()];
+    std::vector<std::int32_t> tokens(std::size_t(length), 0);
     for (auto& t : tokens) t = std::int32_t(stream.below(at++, std::uint64_t(vocabulary)));
     text.append(tokens, {});
   }

@@ -89,7 +89,8 @@ struct watched_run {
 
   explicit watched_run(recipe const& r) {
     train::run_events events;
-    events.on_note = [this](std::string const&) {
+    events.on_note = [this](std::string const& text) {
+      if (text.find("phase ") != 0) return;  // the run may have more to say
       at_begin.push_back({states_of(run->student), run->trainer.order_state()});
       auto documents = run->documents();
       documents.restore(run->trainer.order_state());

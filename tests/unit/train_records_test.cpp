@@ -74,7 +74,7 @@ TEST_CASE("a distilled run is written as JSON lines, one for each update and eva
   auto const d = tiny_distilled();
   test::temporary_folder folder;
   d.write(folder / "new" / "runs");
-  auto const path = folder.path() / "new" / "runs" / "post__grow.jsonl";
+  auto const path = folder.path() / "new" / "runs" / "post__grow_seed42.jsonl";
   auto const lines = lines_of(test::read_file(path));
   REQUIRE(lines.size() == 9 + 3);
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -108,14 +108,14 @@ TEST_CASE("a distilled run is written as JSON lines, one for each update and eva
 TEST_CASE("a distilled run is written whole or not at all", "[train][distill]") {
   auto d = tiny_distilled();
   test::temporary_folder folder;
-  auto const path = folder / "post__grow.jsonl";
+  auto const path = folder / "post__grow_seed42.jsonl";
   test::write_file(path, "what was there\n");
   {
     test::file_size_limit const full(700);
     auto const text = test::error_of([&] { d.write(folder.path()); });
     CAPTURE(text);
     CHECK(test::one_line(text));
-    CHECK(text.find("post__grow.jsonl") != std::string::npos);
+    CHECK(text.find("post__grow_seed42.jsonl") != std::string::npos);
   }
   CHECK(test::read_file(path) == "what was there\n");
   CHECK(folder.entries() == 1);
