@@ -1,11 +1,11 @@
 // One student, every knob. Its type is the line below; everything else is a flag.
 //   distill --teacher SmolLM2-135M-Instruct.Q4_1.gguf --text docs/ --steps 100
 #include <accrete/accrete.hpp>
+#include <accrete/io/writable_folder.hpp>
 #include <accrete/train/progress.hpp>
 #include <accrete/train/stop_signal.hpp>
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <string>
 
@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   std::filesystem::path out = "runs/distill";
   std::filesystem::path cache;
   options::text text;
-  ac::recipe recipe{.steps = 30, .batch_tokens = 512, .peak_learning_rate = 3e-4};
+  ac::recipe recipe{.steps = 48, .batch_tokens = 256, .peak_learning_rate = 2e-4};
   ac::train::text_options text_options;
   int threads = 0;
   CLI::App app{"Distils one student: " + student::configuration_name() + "."};
@@ -36,33 +36,31 @@ int main(int argc, char** argv) {
   app.add_option("--threads", threads, "0: all")->capture_default_str()->check(CLI::Range(0, 1024));
   options::declare(app, recipe);
   CLI11_PARSE(app, argc, argv);
-  try {
+  return options::guarded([&] {
     recipe.check();
     ac::train::stop_signal stop;
     text_options.cache_folder = cache;
-    text_options.on_teacher = [](ac::index_t, ac::index_t) {
-      if (ac::train::stop_signal::stop_wanted())
-        throw ac::error("stopped while the teacher ran; nothing half-written is left");
-    };
+    text_options.on_teacher = options::teacher_progress();
+    ac::io::require_writable_folder(out);
     auto teacher =
         ac::load_teacher<backend>(teacher_file, threads > 0 ? backend(threads) : backend(), text.length);
     auto const corpus = ac::data::open(text.paths, teacher.tokenizer(), {text.cutting()});
 
     student model(teacher, recipe.seed);
-    auto const updates = ac::train::total_updates(ac::train::phases_of(model.schedule(), recipe));
-    ac::train::progress_line line(model.name(), updates);
+    ac::train::progress_line line(model.name(),
+                                  ac::train::total_updates(ac::train::phases_of(model.schedule(), recipe)));
     ac::train::run_events events;
     events.on_step = [&](ac::train::step_record const& s) { line.show(s); };
-    events.on_note = [&](std::string const& note) { line.note(note); };
+    events.on_note = [&](std::string const& note) { line.note(model.name() + "  " + note); };
     events.on_evaluation = [&](ac::train::evaluation_record const& e) {
-      line.note(fmt::format("validation after {} updates: ce {:.3f}  kd {:.3f}", e.step, e.ce, e.kd));
+      line.note(
+          fmt::format("{}  validation after step {}: ce {:.3f}  kd {:.3f}", model.name(), e.step, e.ce, e.kd));
     };
     events.stop_wanted = [] { return ac::train::stop_signal::stop_wanted(); };
     auto const result = ac::distill(model, teacher, corpus, recipe, text_options, events);
     result.write(out);
-    return result.finished ? 0 : 130;
-  } catch (std::exception const& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return ac::train::stop_signal::number() != 0 ? 130 : 1;
-  }
+    line.note(fmt::format("{}: {} updates are logged below {}", result.finished ? "finished" : "stopped",
+                          result.steps.size(), out.string()));
+    return result.finished ? 0 : options::stopped();
+  });
 }

@@ -1,13 +1,15 @@
 // Cross-entropy and perplexity of a model on a text, as one line of JSON.
 //   evaluate --model SmolLM2-135M-Instruct.Q4_1.gguf --text notes.txt
 #include <accrete/accrete.hpp>
+#include <algorithm>
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "options.hpp"
 
 namespace ac = accrete;
 
@@ -39,7 +41,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(2, 1 << 20));
   app.add_option("--threads", threads, "0: all")->capture_default_str()->check(CLI::Range(0, 1024));
   CLI11_PARSE(app, argc, argv);
-  try {
+  return options::guarded([&] {
     using backend = ac::cpu::backend<float>;
     auto teacher = ac::load_teacher<backend>(model, threads > 0 ? backend(threads) : backend(), length);
     ac::data::cutting const cutting{cut == "first" ? ac::data::cutting::first : ac::data::cutting::windows,
@@ -47,11 +49,12 @@ int main(int argc, char** argv) {
     auto const corpus = ids.empty() ? ac::data::open(text, teacher.tokenizer(), {cutting})
                                     : ac::data::open_ids(ids, teacher.config().vocab_size, {cutting});
     auto const sums = ac::train::cross_entropy_of(teacher, corpus, batch_tokens);
-    std::printf("{\"tokens\": %td, \"targets\": %td, \"ce\": %.6f, \"perplexity\": %.6f}\n",
-                corpus.num_tokens(), sums.targets, sums.mean_ce(), std::exp(sums.mean_ce()));
+    auto const ce = sums.mean_ce();
+    if (!std::isfinite(ce))
+      throw ac::numeric_error("evaluate", "a cross-entropy of " + std::to_string(ce), "a finite number",
+                              "are the weights of " + model + " whole?");
+    std::printf("{\"tokens\": %td, \"targets\": %td, \"ce\": %.6f, \"perplexity\": %.6g}\n",
+                corpus.num_tokens(), sums.targets, ce, std::exp(std::min(ce, 700.0)));
     return 0;
-  } catch (std::exception const& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 1;
-  }
+  });
 }

@@ -3,9 +3,10 @@
 #include <accrete/accrete.hpp>
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <exception>
 #include <string>
 #include <vector>
+
+#include "options.hpp"
 
 namespace ac = accrete;
 
@@ -31,7 +32,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", how.seed.value, "of the sampling")->capture_default_str();
   app.add_option("--threads", threads, "0: all")->capture_default_str()->check(CLI::Range(0, 1024));
   CLI11_PARSE(app, argc, argv);
-  try {
+  return options::guarded([&] {
     using backend = ac::cpu::backend<float>;
     auto teacher = ac::load_teacher<backend>(model, threads > 0 ? backend(threads) : backend());
     auto const& words = teacher.tokenizer();
@@ -46,8 +47,5 @@ int main(int argc, char** argv) {
     });
     std::fputs("\n", stdout);
     return 0;
-  } catch (std::exception const& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 1;
-  }
+  });
 }

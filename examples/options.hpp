@@ -1,12 +1,19 @@
 #pragma once
-// Command-line options that the programs share.
+// What the programs share: command-line options, and how they end.
+#include <accrete/core/error.hpp>
 #include <accrete/data/corpus.hpp>
+#include <accrete/train/progress.hpp>
 #include <accrete/train/recipe.hpp>
-#include <algorithm>
+#include <accrete/train/stop_signal.hpp>
+#include <cerrno>
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 namespace options {
@@ -59,6 +66,41 @@ inline std::filesystem::path default_cache() {
     return std::filesystem::path(set) / "teacher-states";
   char const* home = std::getenv("HOME");
   return std::filesystem::path(home != nullptr ? home : ".") / ".cache/accrete/teacher-states";
+}
+
+/// Shows how far a teacher is on a text. A stop while it runs ends the program: its answers are kept whole or
+/// not at all.
+class teacher_progress {
+ public:
+  void operator()(accrete::index_t done, accrete::index_t all) {
+    line_.show(done, all);
+    if (accrete::train::stop_signal::stop_wanted())
+      throw accrete::error("stopped while the teacher ran; nothing half-written is left");
+  }
+
+ private:
+  accrete::train::token_count_line line_{"teacher"};
+};
+
+/// The exit code after a stop, as shells give it: 130 after Ctrl-C.
+inline int stopped() {
+  return 128 + accrete::train::stop_signal::number();
+}
+
+/// Does a program's work: an error is one line and exit code 1, and a result that could not be printed is one
+/// too.
+template <class Work>
+int guarded(Work&& work) {
+  try {
+    int const code = std::forward<Work>(work)();
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      throw accrete::io_error("standard output", "'" + std::generic_category().message(errno) + "'",
+                              "to write all of it");
+    return code;
+  } catch (std::exception const& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return accrete::train::stop_signal::stop_wanted() ? stopped() : 1;
+  }
 }
 
 }  // namespace options

@@ -1,5 +1,6 @@
 // The study: students of many types, distilled from one teacher on one text, and the tables that compare them.
 #include <accrete/accrete.hpp>
+#include <accrete/io/writable_folder.hpp>
 #include <accrete/study/report.hpp>
 #include <accrete/study/runner.hpp>
 #include <accrete/train/stop_signal.hpp>
@@ -36,12 +37,12 @@ struct settings {
   std::vector<std::string> placements{"pre", "post"};
   std::vector<std::string> schedules{"joint", "grow"};
   std::vector<std::uint64_t> seeds{42};
-  ac::index_t validation_documents = 32;
+  ac::index_t validation_documents = 24;
   int threads = 0;
   bool quick = false;
   bool controls = false;
   bool no_cache = false;
-  ac::recipe recipe{.steps = 30, .batch_tokens = 512, .peak_learning_rate = 3e-4};
+  ac::recipe recipe{.steps = 48, .batch_tokens = 256, .peak_learning_rate = 2e-4};
 };
 
 template <class... T>
@@ -90,6 +91,15 @@ void declare(CLI::App& app, settings& o) {
       "A second run with the same settings skips finished cells. Ctrl-C stops after the update.");
 }
 
+/// Cells of the grid that were asked for, for one seed.
+std::size_t num_configurations(settings const& o) {
+  std::size_t count = 0;
+  ac::for_each_configuration(placements{}, schedules{}, [&]<class P, class S>() {
+    count += contains(o.placements, ac::placement::name_of<P>()) && contains(o.schedules, S::name());
+  });
+  return count;
+}
+
 /// Distinct updates of the longest run that was asked for.
 ac::index_t longest_updates(settings const& o) {
   ac::index_t longest = 0;
@@ -114,7 +124,8 @@ ac::study::report_facts facts_of(settings const& o, ac::teacher<backend> const& 
                            text.num_tokens(), o.text.length, o.text.cut, text_identity)},
       {"student", fmt::format("{} blocks of {} layers at the teacher's width", K, L)},
       {"updates", fmt::format("{} a phase, of up to {} tokens", r.steps, r.batch_tokens)},
-      {"learning rate", fmt::format("{:.1e} to {:.1e}, cosine, warmup of {} updates", r.peak_learning_rate,
+      {"seeds", fmt::format("{}", fmt::join(o.seeds, ", "))},
+      {"learning rate", fmt::format("{:.1e} to {:.1e}, cosine, warmup {}", r.peak_learning_rate,
                                     r.min_learning_rate, ac::train::warmup_updates(r.warmup, r.steps))},
       {"optimizer", fmt::format("AdamW {}, {}, eps {:.0e}, decay {}, clip {}", r.beta1, r.beta2, r.epsilon,
                                 r.weight_decay, r.max_gradient_norm)},
@@ -158,14 +169,9 @@ int run(settings o) {
   ro.stop_wanted = [] { return ac::train::stop_signal::stop_wanted(); };
   ro.text.validation_documents = o.validation_documents;
   if (!o.no_cache) ro.text.cache_folder = o.cache.empty() ? options::default_cache() : o.cache;
-  bool shown = false;
-  ro.text.on_teacher = [&](ac::index_t done, ac::index_t all) {
-    if (done == all || !shown) say(fmt::format("teacher: {} of {} tokens", done, all));
-    shown = true;
-    if (ac::train::stop_signal::stop_wanted())
-      throw ac::error("stopped while the teacher ran; nothing half-written is left");
-  };
-  ac::study::require_writable(o.out);
+  ro.text.on_teacher = options::teacher_progress();
+  ro.num_cells = num_configurations(o) * o.seeds.size();
+  ac::io::require_writable_folder(o.out);
 
   auto teacher =
       ac::load_teacher<backend>(o.teacher, o.threads > 0 ? backend(o.threads) : backend(), o.text.length);
@@ -185,14 +191,16 @@ int run(settings o) {
   });
   if (!going) {
     say("stopped. Finished cells are kept: the same command goes on with the others.");
-    return 130;
+    return options::stopped();
   }
   auto const facts = facts_of(o, teacher, text, runner.text_identity());
   ac::study::write_report(runner.finished(), facts, o.out);
-  fmt::print("\n{}\n", ac::study::standing(facts, o.seeds.size()));
+  fmt::print("\n");
+  for (auto const& sentence : ac::study::standing(facts, o.seeds.size())) fmt::print("{}\n", sentence);
   for (auto const& table : ac::study::all_tables(runner.finished()))
     fmt::print("\n{}", ac::study::to_plain(table));
-  fmt::print("\nwritten: {0}/report.md, {0}/table.csv, {0}/log.jsonl\n", o.out.string());
+  std::fflush(stdout);
+  say(fmt::format("\nwritten: {0}/report.md, {0}/table.csv, {0}/log.jsonl", o.out.string()));
   return 0;
 }
 
@@ -202,10 +210,5 @@ int main(int argc, char** argv) {
   declare(app, o);
   CLI11_PARSE(app, argc, argv);
   if (o.quick) make_quick(app, o);
-  try {
-    return run(std::move(o));
-  } catch (std::exception const& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return ac::train::stop_signal::number() != 0 ? 130 : 1;
-  }
+  return options::guarded([&] { return run(std::move(o)); });
 }

@@ -10,6 +10,7 @@
 #include "accrete/growth/curriculum.hpp"
 #include "accrete/growth/joint.hpp"
 #include "accrete/io/json.hpp"
+#include "accrete/io/writable_folder.hpp"
 #include "accrete/study/grid.hpp"
 #include "accrete/study/report.hpp"
 #include "support/catch.hpp"
@@ -83,7 +84,9 @@ log_counts read_log(std::filesystem::path const& path) {
     auto const line = std::string_view(text).substr(at, text.find('\n', at) - at);
     at += line.size() + 1;
     auto const record = io::json::parse(line, "log");
-    (record.find("kind")->as_string("log") == "step" ? n.steps : n.evaluations) += 1;
+    auto const& kind = record.find("kind")->as_string("log");
+    n.steps += kind == "step";
+    n.evaluations += kind == "evaluation";
     n.cells.insert(record.find("placement")->as_string("log") + "/" +
                    record.find("schedule")->as_string("log") + "/" +
                    std::to_string(record.find("seed")->as_unsigned("log")));
@@ -244,21 +247,21 @@ TEST_CASE("a folder that takes no files is refused before a teacher is asked", "
   test::write_file(folder / "file", "x");
   for (auto const& out : {folder / "file", folder / "file/below", std::filesystem::path("/proc/out"),
                           std::filesystem::path("/dev/null/out")}) {
-    auto const text = test::error_of([&] { study::require_writable(out); });
+    auto const text = test::error_of([&] { io::require_writable_folder(out); });
     INFO(out);
     CHECK(test::one_line(text));
-    CHECK(text.find("--out '" + out.string() + "'") != std::string::npos);
+    CHECK(text.find("'" + out.string() + "'") != std::string::npos);
   }
   CHECK(folder.entries() == 1);
   CHECK(test::read_file(folder / "file") == "x");
 
-  study::require_writable(folder / "a/b");
-  study::require_writable(folder / "a/b");
+  io::require_writable_folder(folder / "a/b");
+  io::require_writable_folder(folder / "a/b");
   CHECK(files_below(folder / "a").empty());
   std::string full;
   {
     test::file_size_limit const limit(0);
-    full = test::error_of([&] { study::require_writable(folder / "full"); });
+    full = test::error_of([&] { io::require_writable_folder(folder / "full"); });
   }
   CHECK(test::one_line(full));
   CHECK(files_below(folder / "full").empty());

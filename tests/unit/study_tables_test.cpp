@@ -124,7 +124,7 @@ TEST_CASE("no cell at all is a table without rows", "[study][tables]") {
 
 TEST_CASE("F3b has the end of each phase of every run that has several", "[study][tables]") {
   auto const t = study::phase_table(paper());
-  CHECK(t.header == fields{"", "schedule", "phase 0", "phase 1", "phase 2"});
+  CHECK(t.header == fields{"placement", "schedule", "phase 0", "phase 1", "phase 2"});
   REQUIRE(t.rows.size() == 2);
   CHECK(t.rows[0] == fields{"pre", "grow", "2.98", "2.85", "2.77"});
   CHECK(t.rows[1] == fields{"post", "grow", "2.98", "2.84", "2.73"});
@@ -150,14 +150,23 @@ TEST_CASE("T3 counts updates and tokens in three ways", "[study][tables]") {
   CHECK(t.rows[0] == fields{"pre", "joint", "100", "51.2k", "51.2k", "1.50M", "2.76"});
   CHECK(t.rows[1] == fields{"pre", "grow", "300", "51.2k", "153.6k", "4.50M", "2.77"});
   CHECK(t.rows[4] == fields{"post", "joint x2", "200", "51.2k", "102.4k", "3.00M", "2.75"});
-  CHECK(t.notes.size() == 2);
-  CHECK(study::budget_table(paper()).notes.size() == 1);
+  CHECK(t.notes == fields{"active-layer tokens: sum over updates of tokens x active layers"});
+  auto control = cell_of("pre", "joint x2", {2.78, 2.7518});
+  control.evaluations.back().tokens = {102400, 102400, 4.5e6 * 1.009};
+  r.add(control);
+  control.schedule = "joint x3";
+  control.evaluations.back().tokens = {153600, 153600, 9e6};
+  r.add(control);
+  auto const notes = study::budget_table(r).notes;
+  REQUIRE(notes.size() == 3);
+  CHECK(notes[1] == "joint x2 is matched with grow on active-layer tokens");
+  CHECK(notes[2] == "joint x3 is matched with grow on total tokens");
   CHECK(study::count_text(3.11e9) == "3.11B");
   CHECK(study::count_text(999) == "999");
 }
 
 TEST_CASE("plain tables line up, whatever characters are in them", "[study][table]") {
-  table t{"T", "title", {"", "a", "bb"}, {{"x", "1.0 ± 0.5", "2"}, {"longer", "1", "-"}}, {"a note"}};
+  table t{"T", "title", {"", "a", "bb"}, {{"x", "1.0 ± 0.5", "2"}, {"longer", "1", "-"}}, {"a note"}, 1};
   auto const text = study::to_plain(t);
   CHECK(text ==
         "title\n"
@@ -166,6 +175,9 @@ TEST_CASE("plain tables line up, whatever characters are in them", "[study][tabl
         "  x       1.0 ± 0.5   2\n"
         "  longer          1   -\n"
         "  a note\n");
+  t.num_names = 2;
+  CHECK(study::to_plain(t).find("  longer  1           -\n") != std::string::npos);
+  CHECK(study::to_markdown(t).find("\n|---|---|---:|\n") != std::string::npos);
 }
 
 TEST_CASE("the report has every table and fact as Markdown, the CSV every phase's end", "[study][report]") {
@@ -210,8 +222,11 @@ TEST_CASE("the report has every table and fact as Markdown, the CSV every phase'
 TEST_CASE("a report does not call two thousand updates a demonstration", "[study][report]") {
   study::report_facts f;
   f.steps = 2000;
-  CHECK(study::standing(f, 1) == "One seed: two decimals, and no claim about differences of that order.");
+  CHECK(study::standing(f, 1) ==
+        fields{"One seed: two decimals, and no claim about differences of that order."});
   f.steps = 1999;
-  CHECK(study::standing(f, 3).starts_with("A demonstration: 1999 updates"));
-  CHECK(study::standing(f, 3).find("3 seeds") != std::string::npos);
+  auto const several = study::standing(f, 3);
+  REQUIRE(several.size() == 3);
+  CHECK(several[0].starts_with("A demonstration: 1999 updates"));
+  CHECK(several[1].starts_with("3 seeds: mean ± half-width"));
 }

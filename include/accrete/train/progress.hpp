@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cstdio>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "accrete/train/records.hpp"
 
@@ -27,45 +29,56 @@ inline std::string duration_text(double seconds) {
   return fmt::format("{}h{:02}m", s / 3600, s / 60 % 60);
 }
 
-/// One line that tells how a run goes: rewritten in place on a terminal, printed now and then elsewhere.
-class progress_line {
+/// A line that is rewritten in place on a terminal, and printed now and then elsewhere.
+class live_line {
  public:
-  /// `every`: seconds between plain lines when the output is no terminal.
-  explicit progress_line(std::string title, index_t total_steps, std::FILE* out = stderr, double every = 10)
-      : title_(std::move(title)),
-        total_(total_steps),
-        out_(out),
-        terminal_(isatty(fileno(out)) == 1),
-        every_(every) {}
+  /// A piece of the line. Where the terminal is too narrow, those of the highest rank go first; 0 stays.
+  struct piece {
+    int rank;
+    std::string text;
+  };
 
-  void show(step_record const& r) {
-    double const weight = seconds_ == 0 ? 1.0 : 0.1;  // smoothed: a single step is noisy
-    seconds_ += weight * (r.seconds - seconds_);
-    elapsed_ += r.seconds;
-    bool const last = r.step == total_;
-    auto const now = clock::now();
-    double const since = std::chrono::duration<double>(now - shown_).count();
-    if (!last && r.step != 1 && since < (terminal_ ? 0.2 : every_)) return;
-    shown_ = now;
-    auto line = fmt::format(
-        "{}  step {}/{}  layers {}  loss {:.3f} (kd {:.3f} ce {:.3f})  grad {:.2f}  lr {:.1e}  {:.0f} tok/s  "
-        "{:.0f} GFLOP/s  "
-        "{:.1f} GiB  {}",
-        title_, r.step, total_, r.active_layers, r.loss, r.kd, r.ce, r.gradient_norm, r.learning_rate,
-        double(r.tokens) / r.seconds, r.operations / r.seconds * 1e-9,
-        double(peak_resident_bytes()) / double(1 << 30),
-        last ? duration_text(elapsed_) : "left " + duration_text(seconds_ * double(total_ - r.step)));
-    if (terminal_) line.resize(std::min(line.size(), columns()));  // a line that wraps can't be rewritten
-    fmt::print(out_, "{}{}{}", terminal_ ? "\r\x1b[2K" : "", line, terminal_ ? "" : "\n");
-    if (terminal_ && last) fmt::print(out_, "\n");
+  /// `every`: seconds between plain lines when the output is no terminal.
+  explicit live_line(std::FILE* out = stderr, double every = 10)
+      : out_(out), terminal_(isatty(fileno(out)) == 1), every_(every) {}
+
+  /// Whether it is time for the next state; a first and a last one are shown in any case.
+  [[nodiscard]] bool is_due() const {
+    return std::chrono::duration<double>(clock::now() - shown_).count() >= (terminal_ ? 0.2 : every_);
+  }
+  void show(std::vector<piece> pieces, bool last) {
+    shown_ = clock::now();
+    if (terminal_) fit(pieces, columns());
+    fmt::print(out_, "{}{}{}", terminal_ ? "\r\x1b[2K" : "", joined(pieces), !terminal_ || last ? "\n" : "");
     std::fflush(out_);
     open_ = terminal_ && !last;
   }
-  /// A line of its own, without tearing the progress line.
+  /// A line of its own, without tearing the one that is rewritten.
   void note(std::string const& text) {
     fmt::print(out_, "{}{}\n", open_ ? "\n" : "", text);
     std::fflush(out_);
     open_ = false;
+  }
+
+  /// Drops pieces until the line has at most `columns` characters; what cannot be dropped is cut.
+  static void fit(std::vector<piece>& pieces, std::size_t columns) {
+    while (joined(pieces).size() > columns) {
+      auto const least = std::max_element(pieces.begin(), pieces.end(),
+                                          [](piece const& a, piece const& b) { return a.rank < b.rank; });
+      if (least->rank == 0) {
+        pieces = {{0, joined(pieces).substr(0, columns)}};
+        return;
+      }
+      pieces.erase(least);
+    }
+  }
+  static std::string joined(std::vector<piece> const& pieces) {
+    std::string line;
+    for (auto const& p : pieces) {
+      if (!line.empty()) line += p.text.starts_with('(') ? " " : "  ";
+      line += p.text;
+    }
+    return line;
   }
 
  private:
@@ -74,15 +87,77 @@ class progress_line {
     winsize size{};
     return ioctl(fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1u : 79u;
   }
-  std::string title_;
-  index_t total_;
   std::FILE* out_;
   bool terminal_;
   double every_;
   clock::time_point shown_{};
+  bool open_ = false;  // a line without its end stands there
+};
+
+/// Tells how a run goes: step, losses, speed, memory, time left.
+class progress_line {
+ public:
+  explicit progress_line(std::string title, index_t total_steps, std::FILE* out = stderr, double every = 10)
+      : title_(std::move(title)), total_(total_steps), line_(out, every) {}
+
+  void show(step_record const& r) {
+    double const weight = seconds_ == 0 ? 1.0 : 0.1;  // smoothed: a single step is noisy
+    seconds_ += weight * (r.seconds - seconds_);
+    elapsed_ += r.seconds;
+    bool const last = r.step == total_;
+    if (!last && r.step != 1 && !line_.is_due()) return;
+    line_.show(
+        {{0, title_},
+         {0, fmt::format("step {}/{}", r.step, total_)},
+         {5, fmt::format("layers {}", r.active_layers)},
+         {0, fmt::format("loss {:.3f}", r.loss)},
+         {4, fmt::format("(kd {:.3f} ce {:.3f})", r.kd, r.ce)},
+         {6, fmt::format("grad {:.2f}", r.gradient_norm)},
+         {7, fmt::format("lr {:.1e}", r.learning_rate)},
+         {1, fmt::format("{:.0f} tok/s", double(r.tokens) / r.seconds)},
+         {2, fmt::format("{:.0f} GFLOP/s", r.operations / r.seconds * 1e-9)},
+         {3, fmt::format("{:.1f} GiB", double(peak_resident_bytes()) / double(1 << 30))},
+         {0, last ? duration_text(elapsed_) : "left " + duration_text(seconds_ * double(total_ - r.step))}},
+        last);
+  }
+  /// A line of its own, without tearing the progress line.
+  void note(std::string const& text) { line_.note(text); }
+
+ private:
+  std::string title_;
+  index_t total_;
+  live_line line_;
   double seconds_ = 0;
   double elapsed_ = 0;
-  bool open_ = false;
+};
+
+/// Tells how far something is that goes through a known number of tokens: a teacher on a text.
+class token_count_line {
+ public:
+  explicit token_count_line(std::string title, std::FILE* out = stderr, double every = 10)
+      : title_(std::move(title)), line_(out, every) {}
+
+  /// `done` of `all`; 0 begins anew.
+  void show(index_t done, index_t all) {
+    if (done == 0) started_ = clock::now();
+    double const seconds = std::chrono::duration<double>(clock::now() - started_).count();
+    if (done == all)
+      return line_.show({{0, title_}, {0, fmt::format("{} tokens in {}", all, duration_text(seconds))}}, true);
+    if (done != 0 && !line_.is_due()) return;
+    std::vector<live_line::piece> pieces{{0, title_}, {0, fmt::format("{} of {} tokens", done, all)}};
+    if (done != 0 && seconds > 0) {
+      double const rate = double(done) / seconds;
+      pieces.push_back({1, fmt::format("{:.0f} tok/s", rate)});
+      pieces.push_back({0, "left " + duration_text(double(all - done) / rate)});
+    }
+    line_.show(std::move(pieces), false);
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  std::string title_;
+  live_line line_;
+  clock::time_point started_ = clock::now();
 };
 
 }  // namespace accrete::inline v0::train
