@@ -89,7 +89,7 @@ TEST_CASE("a mean over a ragged set does not depend on the batch size", "[data][
   auto const loss = [](ac::data::ragged_batch const& batch) {
     double sum = 0;
     for (std::size_t i = 0; i < batch.tokens.size(); ++i)
-      if (batch.targets[i] != ac::accrete::ignore_target) sum += batch.tokens[i] == 1 ? 2.0 : 7.0;
+      if (batch.targets[i] != ac::ignore_target) sum += batch.tokens[i] == 1 ? 2.0 : 7.0;
     return sum;
   };
   for (std::size_t size : {1u, 2u, 8u}) {
