@@ -226,4 +226,9 @@ TEST_CASE("gguf_file keeps messages on one line whatever a name holds", "[io][gg
   CHECK(one_line(text));
   CHECK_THAT(text, Catch::ContainsSubstring("'a\\x0ab\\x1b[31m'"));
   CHECK(s.refusal(small().entry(std::string(100000, 'k'), 99, "").build()).size() < 1000);
+  // What is no UTF-8 is escaped byte by byte, characters stay.
+  using accrete::io::detail::name_text;
+  CHECK(name_text("\xC4\xA0who \xE2\x82\xAC\xF0\x9F\x98\x80") == "'\xC4\xA0who \xE2\x82\xAC\xF0\x9F\x98\x80'");
+  CHECK(name_text("a\xC4z\x80\xE2\x82\xF8\xC4") == "'a\\xc4z\\x80\\xe2\\x82\\xf8\\xc4'");
+  CHECK(name_text(std::string(119, 'a') + "\xC4\xA0") == "'" + std::string(119, 'a') + "\\xc4...'");
 }

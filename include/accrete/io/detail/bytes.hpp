@@ -31,15 +31,35 @@ template <class T>
   return a * b;
 }
 
-/// A name out of a file, fit for a one-line message: control characters escaped, long ones cut.
+/// Bytes of the UTF-8 character that `text` begins with; 0 if it begins with none. Overlong forms are let
+/// through.
+[[nodiscard]] inline std::size_t character_length(std::string_view text) {
+  auto const lead = static_cast<unsigned char>(text.front());
+  std::size_t const n = lead < 0x80   ? 1
+                        : lead < 0xC2 ? 0
+                        : lead < 0xE0 ? 2
+                        : lead < 0xF0 ? 3
+                        : lead < 0xF5 ? 4
+                                      : 0;
+  if (n > text.size()) return 0;
+  for (std::size_t i = 1; i < n; ++i)
+    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return 0;
+  return n;
+}
+
+/// A name out of a file, fit for a one-line message: control characters and bytes that are no UTF-8 escaped,
+/// long ones cut.
 [[nodiscard]] inline std::string name_text(std::string_view text) {
   constexpr std::size_t longest = 120;
   constexpr char const* hex = "0123456789abcdef";
   std::string out = "'";
-  for (char const c : text.substr(0, longest)) {
-    unsigned const byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f) {
-      out += c;
+  auto const shown = text.substr(0, longest);
+  for (std::size_t i = 0; i < shown.size();) {
+    unsigned const byte = static_cast<unsigned char>(shown[i]);
+    std::size_t const n = character_length(shown.substr(i));
+    i += n == 0 ? 1 : n;
+    if (n != 0 && byte >= 0x20 && byte != 0x7f) {
+      out += shown.substr(i - n, n);
     } else {
       out += "\\x";
       out += hex[byte >> 4];
