@@ -141,7 +141,7 @@ TEST_CASE("a corpus too small for the steps asked is refused with both numbers",
     all.append(ids(std::size_t(tokens), 1), {ac::data::cutting::windows, 64});
     REQUIRE_THROWS_WITH(shard_for(all, ac::seed{1}, 10, 64),
                         ContainsSubstring("(" + std::to_string(tokens == 65 ? 64 : tokens) + " tokens") &&
-                            ContainsSubstring("10 steps of up to 64 tokens") && ContainsSubstring("--steps"));
+                            ContainsSubstring("10 steps of up to 64 tokens") && ContainsSubstring("fewer steps"));
     if (tokens > 0) REQUIRE(shard_for(all, ac::seed{1}, 1, 64).size() == 1);
     if (tokens == 0)
       REQUIRE_THROWS_AS(document_iterator(all, whole_shard(all, ac::seed{1}), ac::seed{1}), ac::config_error);

@@ -43,8 +43,8 @@ struct slice_lengths {
     s.teacher = std::clamp<index_t>(all / 4, 1, 64);
     s.student = std::max<index_t>(1, all - s.teacher);
     if (s.student > 64) s.student -= s.student % 64;
-    s.student = std::min(s.student, std::max<index_t>(1, tokens));
-    s.teacher = std::min(s.teacher, s.student);
+    s.student = (std::min)(s.student, std::max<index_t>(1, tokens));
+    s.teacher = (std::min)(s.teacher, s.student);
     return s;
   }
 };
@@ -76,12 +76,12 @@ class vocabulary_head {
     if (!dhidden.empty()) check::shape("vocabulary_head::distill", "dhidden", dhidden, hidden.extents);
     zero_sums(ctx);
     for (index_t first = 0; first < hidden.rows(); first += slices_.student) {
-      index_t const count = std::min(slices_.student, hidden.rows() - first);
+      index_t const count = (std::min)(slices_.student, hidden.rows() - first);
       auto const logits = student_logits_.view().slice(0, count);  // [n, V]
       auto const read = hidden.slice(first, count);                // [n, D]
       linear(ctx, read, head.value.view(), logits, store::replace);
       for (index_t inner = 0; inner < count; inner += slices_.teacher) {
-        index_t const few = std::min(slices_.teacher, count - inner);
+        index_t const few = (std::min)(slices_.teacher, count - inner);
         auto const teacher = teacher_logits_.view().slice(0, few);
         linear(ctx, teacher_hidden.slice(first + inner, few), teacher_head, teacher, store::replace);
         distillation_loss(ctx, teacher, logits.slice(inner, few), targets.slice(first + inner, few), weights,
@@ -101,7 +101,7 @@ class vocabulary_head {
     check::shape("vocabulary_head::cross_entropy_of", "targets", targets, {hidden.rows()});
     zero_sums(ctx);
     for (index_t first = 0; first < hidden.rows(); first += slices_.student) {
-      index_t const count = std::min(slices_.student, hidden.rows() - first);
+      index_t const count = (std::min)(slices_.student, hidden.rows() - first);
       auto const logits = student_logits_.view().slice(0, count);
       linear(ctx, hidden.slice(first, count), head, logits, store::replace);
       cross_entropy(ctx, logits, targets.slice(first, count), sums_.view());

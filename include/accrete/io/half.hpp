@@ -11,8 +11,8 @@ namespace accrete::inline v0::io {
   std::uint32_t const mantissa = h & 0x3FFu;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000u | (mantissa << 13));
   if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
-  float const small = float(mantissa) * 0x1p-24f;  // zero or subnormal: a product that does not round
-  return sign != 0 ? -small : small;
+  float const subnormal = float(mantissa) * 0x1p-24f;  // zero or subnormal: a product that does not round
+  return sign != 0 ? -subnormal : subnormal;
 }
 
 /// The upper half of a binary32, as it is.

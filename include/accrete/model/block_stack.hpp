@@ -215,7 +215,7 @@ class block_stack {
     int most_rows = 0;
     for (int l = 0; l < num_layers(); ++l) {
       auto const [kept, statistics] = plan_of(l);
-      most_rows = std::max(most_rows, statistics);
+      most_rows = (std::max)(most_rows, statistics);
       if (l >= w.first_kept) w.layers.push_back(take_layer_memory<B>(a, shape_, tokens, kept, statistics));
     }
     if (w.first_kept > 0) {
@@ -228,8 +228,8 @@ class block_stack {
       w.other_gradient = several(num_streams);
     }
     constexpr int ends_scratch =
-        std::max(wiring::num_scratch<entry_program>, wiring::num_scratch<readout_program>);
-    constexpr int most_scratch = std::max(wiring::equation_traits<layer_equation>::num_scratch, ends_scratch);
+        (std::max)(wiring::num_scratch<entry_program>, wiring::num_scratch<readout_program>);
+    constexpr int most_scratch = (std::max)(wiring::equation_traits<layer_equation>::num_scratch, ends_scratch);
     w.scratch = take_layer_scratch<B>(a, shape_, tokens, most_scratch, backward);
   }
 

@@ -33,7 +33,7 @@ inline std::int32_t choose_token(std::span<double const> logits, sampling const&
     return x != y ? x > y : a < b;
   };
   if (how.temperature <= 0) return *std::min_element(order.begin(), order.end(), before);
-  auto const wanted = how.top_k > 0 ? std::min(std::size_t(how.top_k), order.size()) : order.size();
+  auto const wanted = how.top_k > 0 ? (std::min)(std::size_t(how.top_k), order.size()) : order.size();
   std::partial_sort(order.begin(), order.begin() + std::ptrdiff_t(wanted), order.end(), before);
   order.resize(wanted);
   std::vector<double> weight;

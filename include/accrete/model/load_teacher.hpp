@@ -27,7 +27,7 @@ teacher<B> load_teacher(std::filesystem::path const& path, B ctx = {}, index_t m
                      "at most the model's " + std::to_string(source->config.vocab_size));
   }
   index_t const made_for = source->config.max_position_embeddings;
-  index_t const positions = made_for > 0 ? std::min(max_positions, made_for) : max_positions;
+  index_t const positions = made_for > 0 ? (std::min)(max_positions, made_for) : max_positions;
   return teacher<B>(std::move(ctx), *source, std::move(words), positions);
 }
 

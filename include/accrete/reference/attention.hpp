@@ -62,10 +62,10 @@ void attention(backend<T> const&, args::in2<T> q, args::in2<T> k, args::in2<T> v
       return shape.scale * detail::dot(q.row(t) + qc, k.row(j) + kc, shape.head_dim);
     };
     double largest = -std::numeric_limits<double>::infinity();
-    for (index_t j = begin; j <= t; ++j) largest = std::max(largest, score(j));
+    for (index_t j = begin; j <= t; ++j) largest = (std::max)(largest, score(j));
     double total = 0;
     for (index_t first = 0; first < shape.head_dim; first += block) {
-      index_t const count = std::min(block, shape.head_dim - first);
+      index_t const count = (std::min)(block, shape.head_dim - first);
       std::array<double, std::size_t(block)> sums{};
       total = 0;
       for (index_t j = begin; j <= t; ++j) {

@@ -19,7 +19,7 @@ template <class T, class Factor>
 void sum_of_rows(Factor const& a, args::in2<T> b, T* out, store how) {
   constexpr index_t block = 64;
   for (index_t first = 0; first < b.columns(); first += block) {
-    index_t const count = std::min(block, b.columns() - first);
+    index_t const count = (std::min)(block, b.columns() - first);
     std::array<double, std::size_t(block)> sums{};
     for (index_t k = 0; k < b.rows(); ++k) {
       T const* const row = b.row(k) + first;

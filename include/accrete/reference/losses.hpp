@@ -17,7 +17,7 @@ namespace detail {
 template <class T>
 double log_sum_exp(T const* z, index_t n, double temperature) {
   double largest = -std::numeric_limits<double>::infinity();
-  for (index_t i = 0; i < n; ++i) largest = std::max(largest, double(z[i]) / temperature);
+  for (index_t i = 0; i < n; ++i) largest = (std::max)(largest, double(z[i]) / temperature);
   double sum = 0;
   for (index_t i = 0; i < n; ++i) sum += std::exp(double(z[i]) / temperature - largest);
   return largest + std::log(sum);

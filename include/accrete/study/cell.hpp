@@ -76,7 +76,7 @@ inline std::optional<cell> load(std::filesystem::path const& out, std::string co
       if (found == nullptr) throw io_error(where, std::string("no ") + name, "it");
       return *found;
     };
-    auto const small = [&](io::json const& of, char const* name) {
+    auto const count_of = [&](io::json const& of, char const* name) {
       auto const value = member(of, name).as_index(where);
       if (value > 1'000'000) throw io_error(where, std::to_string(value), "a small number");
       return int(value);
@@ -92,10 +92,10 @@ inline std::optional<cell> load(std::filesystem::path const& out, std::string co
     c.seconds = member(j, "seconds").as_double(where);
     for (auto const& e : member(j, "evaluations").items()) {
       train::evaluation_record r;
-      r.phase = small(e, "phase");
+      r.phase = count_of(e, "phase");
       r.step = member(e, "step").as_index(where);
       r.end_of_phase = member(e, "end_of_phase").as_bool(where);
-      r.active_layers = small(e, "active_layers");
+      r.active_layers = count_of(e, "active_layers");
       r.kd = member(e, "kd").as_double(where);
       r.ce = member(e, "ce").as_double(where);
       r.targets = member(e, "targets").as_index(where);

@@ -120,7 +120,7 @@ class runner {
         options_.num_cells > 0 ? fmt::format("{}/{} ", cell_number_, options_.num_cells) : std::string();
     text += c.placement + ", " + c.schedule;
     if (options_.seeds.size() > 1) text += fmt::format(", seed {}", c.seed);
-    title_width_ = std::max(title_width_, text.size());
+    title_width_ = (std::max)(title_width_, text.size());
     text.resize(title_width_, ' ');
     return text;
   }

@@ -26,14 +26,14 @@ namespace detail {
 inline std::vector<std::size_t> column_widths(table const& t) {
   std::vector<std::size_t> widths(t.header.size());
   auto widen = [&](std::vector<std::string> const& row) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = (std::max)(widths[i], width_of(row[i]));
   };
   widen(t.header);
   for (auto const& row : t.rows) widen(row);
   return widths;
 }
 inline std::string padded(std::string const& s, std::size_t width, bool left) {
-  std::string const space(width - std::min(width, width_of(s)), ' ');
+  std::string const space(width - (std::min)(width, width_of(s)), ' ');
   return left ? s + space : space + s;
 }
 }  // namespace detail

@@ -121,7 +121,7 @@ inline table phase_table(results const& r) {
           2};
   int phases = 0;
   for (auto const& c : r.cells())
-    if (c.num_phases() > 1) phases = std::max(phases, c.num_phases());
+    if (c.num_phases() > 1) phases = (std::max)(phases, c.num_phases());
   for (int p = 0; p < phases; ++p) t.header.push_back("phase " + std::to_string(p));
   for (auto const& s : r.schedules())
     for (auto const& p : r.placements()) {

@@ -19,7 +19,7 @@ struct cosine_schedule {
   [[nodiscard]] double at(index_t update) const {
     if (update <= warmup) return peak * double(update) / double(warmup);
     double const progress = double(update - warmup - 1) / double(std::max<index_t>(1, total - warmup - 1));
-    double const cosine = std::cos(std::numbers::pi * std::min(1.0, progress));
+    double const cosine = std::cos(std::numbers::pi * (std::min)(1.0, progress));
     return minimum + 0.5 * (peak - minimum) * (1.0 + cosine);
   }
 };

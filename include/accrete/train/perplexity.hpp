@@ -13,7 +13,7 @@ namespace accrete::inline v0::train {
 template <backend B>
 distillation::loss_sums cross_entropy_of(teacher<B>& t, data::corpus const& text, index_t capacity,
                                          std::size_t logits_bytes = std::size_t(128) << 20) {
-  for (index_t d = 0; d < text.num_documents(); ++d) capacity = std::max(capacity, text.length(d));
+  for (index_t d = 0; d < text.num_documents(); ++d) capacity = (std::max)(capacity, text.length(d));
   auto memory = t.make_workspace(capacity);
   auto const vocabulary = t.config().vocab_size;
   distillation::vocabulary_head<B> head(

@@ -240,7 +240,7 @@ class trainer {
   /// What would stop the run hours later, at its first evaluation even, is refused before it begins.
   void require_fit(data::corpus const& text, data::shard const& documents, char const* which) const {
     index_t const capacity = recipe_.micro_capacity();
-    index_t const longest = std::min(capacity, teacher_.max_positions());
+    index_t const longest = (std::min)(capacity, teacher_.max_positions());
     for (index_t d : documents)
       if (text.length(d) > longest)
         throw config_error(
