@@ -1,3 +1,4 @@
+// labels: fast threads
 #include <cstddef>
 #include <cstdint>
 #include <tuple>

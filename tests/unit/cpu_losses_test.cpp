@@ -1,3 +1,4 @@
+// labels: fast threads
 #include <cmath>
 #include <cstdint>
 #include <limits>

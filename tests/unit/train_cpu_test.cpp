@@ -1,4 +1,4 @@
-// labels: threads
+// labels: fast
 #include <cmath>
 #include <cstddef>
 #include <string>
