@@ -1,4 +1,4 @@
-// labels: fast threads
+// labels: threads
 #include <cstddef>
 #include <cstdint>
 #include <tuple>

@@ -1,4 +1,4 @@
-// labels: fast threads
+// labels: threads
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

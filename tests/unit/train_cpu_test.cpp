@@ -1,4 +1,3 @@
-// labels: fast
 #include <cmath>
 #include <cstddef>
 #include <string>
