@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   std::filesystem::path out = "runs/distill";
   std::filesystem::path cache;
   options::text text;
-  ac::recipe recipe{.steps = 48, .batch_tokens = 256, .peak_learning_rate = 2e-4};
+  ac::recipe recipe{.steps = 64, .batch_tokens = 256, .peak_learning_rate = 2e-4};
   ac::train::text_options text_options;
   int threads = 0;
   CLI::App app{"Distils one student: " + student::configuration_name() + "."};

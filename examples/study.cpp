@@ -42,7 +42,7 @@ struct settings {
   bool quick = false;
   bool controls = false;
   bool no_cache = false;
-  ac::recipe recipe{.steps = 48, .batch_tokens = 256, .peak_learning_rate = 2e-4};
+  ac::recipe recipe{.steps = 64, .batch_tokens = 256, .peak_learning_rate = 2e-4};
 };
 
 template <class... T>

@@ -27,10 +27,26 @@ none "$(in_headers '^ *# *define' | grep -vE '^include/accrete/core/config.hpp|P
 none "$(find include/accrete -name '*.hpp' -exec grep -LE '^namespace accrete::inline v0\b' {} + |
   grep -vE '^include/accrete/(accrete|core/config)\.hpp$')" 'no namespace accrete::inline v0'
 
-# Rooms call one another in one direction only: tsort names a circle where there is one.
-rooms=$(in_headers '^#include "accrete/[a-z]+/' |
-  sed -nE 's,^include/accrete/([a-z]+)/[^:]*:[0-9]+:#include "accrete/([a-z]+)/.*,\1 \2,p' | sort -u | awk '$1 != $2')
-none "$(tsort <<<"$rooms" 2>&1 >/dev/null)" 'rooms that include one another in a circle'
+# The README's picture, from the ground up: a room includes only rooms of earlier lines.
+floors='core
+tensor
+backend
+reference cpu
+wiring io
+placement growth data
+model
+distill
+train
+study'
+none "$(in_headers '^#include "accrete/[a-z]+/' | awk -v floors="$floors" '
+  BEGIN { n = split(floors, floor, "\n")
+          for (i = 1; i <= n; ++i) { m = split(floor[i], room, " "); for (j = 1; j <= m; ++j) level[room[j]] = i } }
+  { split($0, path, "/"); from = path[3]; to = $0; sub(/.*#include "accrete\//, "", to); sub(/\/.*/, "", to)
+    if (from != to && !(level[to] && level[to] < level[from]) && from !~ /\.hpp/) print }')" \
+  'an include that goes up, or of a room with no floor'
+none "$(in_headers '^#include "accrete/[a-z]+/detail/' |
+  sed -E '/^include\/accrete\/([a-z]+)\/.*"accrete\/\1\/detail/d')" "another room's detail"
+none "$(in_headers '\b[a-z]+::detail::' | sed -E '/^include\/accrete\/([a-z]+)\/.*\b\1::detail::/d')" "another room's detail"
 
 if [ -f include/accrete/fwd.hpp ]; then
   none "$("$compiler" -std=c++20 -fopenmp -Iinclude -isystem /usr/include/eigen3 -M include/accrete/fwd.hpp 2>&1 |

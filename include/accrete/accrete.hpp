@@ -1,7 +1,8 @@
 #pragma once
-// Everything a program on the CPU needs, from the ground up: an ordered list of includes and nothing else. A program
-// that needs one room includes that room's headers; fwd.hpp has the names alone. Left out, to be included by name:
-// the reference backend, the study's grid and tables, interop with Eigen and xtensor, and the handling of Ctrl-C.
+// Everything a program on the CPU needs, from the ground up: an ordered list of includes and nothing else. A
+// program that needs one room includes that room's headers; fwd.hpp has the names alone. Left out, to be
+// included by name: the reference backend, the study's grid and tables, interop with Eigen and xtensor, and the
+// handling of Ctrl-C.
 
 #include "accrete/fwd.hpp"
 
@@ -33,6 +34,7 @@
 #include "accrete/data/open.hpp"
 #include "accrete/data/padded.hpp"
 #include "accrete/data/ragged_batch.hpp"
+#include "accrete/data/shard.hpp"
 #include "accrete/data/tokenizer.hpp"
 
 // wiring, placement, growth

@@ -1,5 +1,8 @@
 #pragma once
 // Names and defaults on one page; no Eigen, nothing that is costly to read.
+#include <concepts>
+#include <cstddef>
+
 #include "accrete/backend/types.hpp"
 #include "accrete/core/config.hpp"
 #include "accrete/core/error.hpp"
@@ -45,10 +48,16 @@ struct residual;
 }  // namespace placement
 
 namespace growth {
+enum class data_order;
+enum class trains;
 template <std::size_t Phases>
 struct plan;
 template <int K, int L>
 struct joint;
+template <int K, int L, data_order Data>
+struct curriculum;
+template <int K, int L, trains What>
+struct freeze;
 }  // namespace growth
 
 namespace layer {

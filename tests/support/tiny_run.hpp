@@ -73,7 +73,7 @@ struct tiny_run {
         text(tiny_corpus()),
         updates(accrete::train::shard_updates(accrete::growth::plan_view(Schedule::plan), r)),
         prepared(teacher, text, r, updates, options),
-        data(prepared.for_updates(updates)),
+        data(prepared.for_updates(updates, r.seed)),
         student(teacher, r.seed),
         trainer(student, teacher, data, r, std::move(events)) {}
   tiny_run(tiny_run const&) = delete;
@@ -94,9 +94,7 @@ accrete::distillation::loss_sums sums_by_hand(Run& run, accrete::data::ragged_ba
                                               bool backward = false) {
   step_by_hand d(run.teacher, run.student, batch);
   d.weights = run.recipe.weights(batch.num_targets);
-  auto sums = backward ? d.step() : d.losses();
-  sums.targets = batch.num_targets;
-  return sums;
+  return backward ? d.step() : d.losses();
 }
 
 /// Whether two runs logged the same, times apart.

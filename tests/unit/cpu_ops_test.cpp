@@ -41,7 +41,7 @@ void for_shapes(Body const& body) {
   for (index_t const gap : {0, 3}) body(index_t(700), index_t(130), gap, contexts[1]);
 }
 
-TEMPLATE_LIST_TEST_CASE("cpu arithmetic agrees with plain loops", "[cpu][arithmetic]", scalars) {
+TEMPLATE_LIST_TEST_CASE("cpu arithmetic agrees with plain loops", "[cpu][arithmetic][U71]", scalars) {
   using T = TestType;
   for_shapes<T>([](index_t rows, index_t columns, index_t gap, ac::cpu::backend<T> const& ctx) {
     auto const a = normal<T>(rows, columns, 1, gap);
@@ -111,7 +111,7 @@ TEMPLATE_LIST_TEST_CASE("cpu copies move vectors with and without gaps", "[cpu][
   REQUIRE(to.guards_hold());
 }
 
-TEMPLATE_LIST_TEST_CASE("cpu norms and their backwards agree with plain loops", "[cpu][norms]", scalars) {
+TEMPLATE_LIST_TEST_CASE("cpu norms and their backwards agree with plain loops", "[cpu][norms][U71]", scalars) {
   using T = TestType;
   for_shapes<T>([](index_t rows, index_t columns, index_t gap, ac::cpu::backend<T> const& ctx) {
     for (bool const has_gain : {true, false}) {
@@ -159,7 +159,8 @@ TEMPLATE_LIST_TEST_CASE("cpu norms and their backwards agree with plain loops", 
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("cpu norm backward may write over its upstream gradient", "[cpu][norms]", scalars) {
+TEMPLATE_LIST_TEST_CASE("cpu norm backward may write over its upstream gradient", "[cpu][norms][U71]",
+                        scalars) {
   using T = TestType;
   ac::cpu::backend<T> const ctx(2);
   auto const x = normal<T>(200, 33, 1);
@@ -176,7 +177,7 @@ TEMPLATE_LIST_TEST_CASE("cpu norm backward may write over its upstream gradient"
   REQUIRE(same_bits(dgain_in_place, dgain));
 }
 
-TEMPLATE_LIST_TEST_CASE("cpu head norms agree with plain loops", "[cpu][norms]", scalars) {
+TEMPLATE_LIST_TEST_CASE("cpu head norms agree with plain loops", "[cpu][norms][U71]", scalars) {
   using T = TestType;
   for_shapes<T>([](index_t rows, index_t head_dim, index_t gap, ac::cpu::backend<T> const& ctx) {
     for (index_t const heads : {1, 3}) {

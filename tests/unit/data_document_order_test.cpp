@@ -6,8 +6,10 @@
 #include "support/catch.hpp"
 
 namespace ac = accrete;
+using ac::index_t;
 using ac::data::corpus;
 using ac::data::document_iterator;
+using ac::data::document_pool;
 using ac::data::ragged_batch;
 using Catch::Matchers::ContainsSubstring;
 using ids = std::vector<std::int32_t>;
@@ -104,14 +106,14 @@ TEST_CASE("a saved state continues with the same batches", "[data][document_orde
 
 TEST_CASE("a shard for some steps is what these steps use", "[data][document_order]") {
   corpus const all = some_corpus(200);
-  auto const shard = shard_for(all, ac::seed{3}, 12, 20);
+  auto const shard = shard_for(all, whole_shard(all, ac::seed{3}), 12, 20);
   document_iterator it(all, shard, ac::seed{3});
   auto const phase = batches(it, 12, 20);
   REQUIRE(it.at_end_of_epoch());
   REQUIRE(it.state().epoch == 0);
 
   // A control on fresh data starts with the same batches and goes on with other documents.
-  auto const longer = shard_for(all, ac::seed{3}, 36, 20);
+  auto const longer = shard_for(all, whole_shard(all, ac::seed{3}), 36, 20);
   REQUIRE(std::equal(shard.begin(), shard.end(), longer.begin()));
   document_iterator control(all, longer, ac::seed{3});
   REQUIRE(batches(control, 12, 20) == phase);
@@ -125,13 +127,41 @@ TEST_CASE("a shard for some steps is what these steps use", "[data][document_ord
   REQUIRE(batches(it, 12, 20) == phase);
 }
 
-TEST_CASE("a shard by tokens is the shortest prefix that covers them", "[data][document_order]") {
-  corpus const all = some_corpus(20, 4, 1);
-  REQUIRE(shard_covering(all, ac::seed{1}, 0).empty());
-  REQUIRE(shard_covering(all, ac::seed{1}, 8).size() == 2);
-  REQUIRE(shard_covering(all, ac::seed{1}, 9).size() == 3);
-  REQUIRE(shard_covering(all, ac::seed{1}, 80) == whole_shard(all, ac::seed{1}));
-  REQUIRE_THROWS_WITH(shard_covering(all, ac::seed{1}, 81), ContainsSubstring("80") && ContainsSubstring("81"));
+TEST_CASE("runs of every seed draw from one pool", "[data][document_order]") {
+  corpus const all = some_corpus(200);
+  index_t const steps = 6, capacity = 20;
+  auto const sorted = [](auto documents) {
+    std::sort(documents.begin(), documents.end());
+    return documents;
+  };
+  document_pool const pool(all, ac::seed{0}, steps, steps, capacity);
+  index_t tokens = 0;
+  for (auto d : pool.documents()) tokens += all.length(d);
+  REQUIRE(tokens >= steps * capacity);
+  REQUIRE(tokens - all.length(pool.documents().back()) < steps * capacity);
+
+  auto const one = pool.order(ac::seed{1}), other = pool.order(ac::seed{2});
+  REQUIRE(one == pool.order(ac::seed{1}));
+  REQUIRE(one != other);
+  REQUIRE(sorted(one) == sorted(pool.documents()));
+  REQUIRE(sorted(other) == sorted(pool.documents()));
+
+  // A pool of three times the updates serves the shorter run with the same batches.
+  document_pool const longer(all, ac::seed{0}, steps, 3 * steps, capacity);
+  for (auto s : {ac::seed{1}, ac::seed{2}}) {
+    auto const shard = shard_for(all, pool.order(s), steps, capacity);
+    REQUIRE(shard == shard_for(all, longer.order(s), steps, capacity));
+    auto const whole = shard_for(all, longer.order(s), 3 * steps, capacity);
+    REQUIRE(std::equal(shard.begin(), shard.end(), whole.begin()));
+    auto const distinct = sorted(whole);
+    REQUIRE(std::adjacent_find(distinct.begin(), distinct.end()) == distinct.end());
+  }
+
+  // Where the corpus ends before, the pool is all of it, and the run is what is refused.
+  document_pool const short_of(all, ac::seed{0}, 10000, 10000, capacity);
+  REQUIRE(sorted(short_of.documents()) == sorted(whole_shard(all, ac::seed{0})));
+  REQUIRE_THROWS_WITH(shard_for(all, short_of.order(ac::seed{1}), 10000, capacity),
+                      ContainsSubstring("10000 steps of up to 20 tokens"));
 }
 
 TEST_CASE("a corpus too small for the steps asked is refused with both numbers",
@@ -139,10 +169,11 @@ TEST_CASE("a corpus too small for the steps asked is refused with both numbers",
   for (int tokens : {5, 64, 65, 0}) {
     corpus all;
     all.append(ids(std::size_t(tokens), 1), {ac::data::cutting::windows, 64});
-    REQUIRE_THROWS_WITH(shard_for(all, ac::seed{1}, 10, 64),
+    REQUIRE_THROWS_WITH(shard_for(all, whole_shard(all, ac::seed{1}), 10, 64),
                         ContainsSubstring("(" + std::to_string(tokens == 65 ? 64 : tokens) + " tokens") &&
-                            ContainsSubstring("10 steps of up to 64 tokens") && ContainsSubstring("fewer steps"));
-    if (tokens > 0) REQUIRE(shard_for(all, ac::seed{1}, 1, 64).size() == 1);
+                            ContainsSubstring("10 steps of up to 64 tokens") &&
+                            ContainsSubstring("fewer steps"));
+    if (tokens > 0) REQUIRE(shard_for(all, whole_shard(all, ac::seed{1}), 1, 64).size() == 1);
     if (tokens == 0)
       REQUIRE_THROWS_AS(document_iterator(all, whole_shard(all, ac::seed{1}), ac::seed{1}), ac::config_error);
   }
@@ -154,7 +185,7 @@ TEST_CASE("a document longer than the capacity is refused with both numbers", "[
   document_iterator it(all, whole_shard(all, ac::seed{1}), ac::seed{1});
   ragged_batch batch;
   REQUIRE_THROWS_WITH(it.next_batch(batch, 64), ContainsSubstring("65 tokens") && ContainsSubstring("most 64"));
-  REQUIRE_THROWS_AS(shard_for(all, ac::seed{1}, 1, 64), ac::config_error);
+  REQUIRE_THROWS_AS(shard_for(all, whole_shard(all, ac::seed{1}), 1, 64), ac::config_error);
   it.next_batch(batch, 65);
   REQUIRE(batch.num_tokens() == 65);
 }

@@ -61,6 +61,28 @@ TEST_CASE("a padded matrix is read by length and never by pad id", "[data][padde
   REQUIRE(batch.num_targets == 5);
 }
 
+TEST_CASE("right padding changes nothing that a loss is made of", "[data][padded][U02]") {
+  std::array<ac::index_t, 2> const lengths{3, 4};
+  ids const first{5, 6, 2}, second{7, 2, 2, 9};
+  auto const padded = [&](std::size_t columns, std::int32_t pad) {
+    ids matrix(2 * columns, pad);
+    std::copy(first.begin(), first.end(), matrix.begin());
+    std::copy(second.begin(), second.end(), matrix.begin() + std::ptrdiff_t(columns));
+    ac::data::ragged_batch batch;
+    ac::data::append_padded(batch, {matrix.data(), {2, ac::index_t(columns)}}, lengths);
+    return batch;
+  };
+  auto const plain = padded(4, 0);
+  for (std::size_t columns : {4u, 5u, 11u})
+    for (std::int32_t pad : {0, 2, 9, -100}) {
+      auto const batch = padded(columns, pad);
+      CHECK(batch.tokens == plain.tokens);
+      CHECK(batch.targets == plain.targets);
+      CHECK(batch.offsets == plain.offsets);
+      CHECK(batch.num_targets == 5);
+    }
+}
+
 TEST_CASE("a padded matrix refuses lengths that do not fit", "[data][padded]") {
   ids const matrix{1, 2, 3, 4};
   ac::data::ragged_batch batch;

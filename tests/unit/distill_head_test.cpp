@@ -150,6 +150,29 @@ TEST_CASE("the vocabulary head gives the same whatever the slices", "[distill][v
     }
 }
 
+TEST_CASE("a batch seen twice has the same mean loss", "[distill][vocabulary_head][U13]") {
+  example const e;
+  auto const twice = [](matrix<> const& m) {
+    matrix<> both(2 * m.view().rows(), m.view().columns());
+    for (index_t i = 0; i < both.view().rows(); ++i)
+      std::copy_n(m.view().row(i % m.view().rows()), m.view().columns(), both.view().row(i));
+    return both;
+  };
+  test::ids targets(28);
+  for (index_t i = 0; i < 28; ++i) targets(i) = e.targets.view()(i % 14);
+  distillation_weights half = weights;
+  half.per_target = weights.per_target / 2;
+  auto const once = e.run({4, 3});
+  auto const r =
+      distil(twice(e.teacher), e.teacher_head, twice(e.student), e.head, targets.view(), half, {4, 3});
+  CHECK(once.sums.targets == 12);
+  CHECK(r.sums.targets == 24);
+  CHECK(relative(once.sums.kd / 12, once.sums.mean_kd()) < 1e-15);
+  CHECK(relative(r.sums.mean_kd(), once.sums.mean_kd()) < 1e-12);
+  CHECK(relative(r.sums.mean_ce(), once.sums.mean_ce()) < 1e-12);
+  CHECK(test::difference(r.dhead, once.dhead) < 1e-12 * largest(once.dhead));
+}
+
 TEST_CASE("the vocabulary head without gradients gives the same losses and touches nothing",
           "[distill][vocabulary_head]") {
   example const e;
@@ -160,6 +183,7 @@ TEST_CASE("the vocabulary head without gradients gives the same losses and touch
   auto const r = e.run({4, 3});
   CHECK(sums.kd == r.sums.kd);
   CHECK(sums.ce == r.sums.ce);
+  CHECK(sums.targets == r.sums.targets);
   for (index_t i = 0; i < head.gradient.size(); ++i) REQUIRE(head.gradient.data()[i] == 0);
   CHECK(both.cross_entropy_of(ctx, e.student.view(), e.head.view(), e.targets.view()).ce == r.sums.ce);
 }

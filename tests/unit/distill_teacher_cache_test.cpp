@@ -256,7 +256,7 @@ TEST_CASE("teacher cache builds a file anew that is cut, changed or of something
   auto const path = cache_type::open_or_build(folder.path(), t, text, documents, 64).path();
   std::string const good = test::read_file(path);
   std::size_t const header =
-      8 + std::size_t(io::detail::load<std::uint64_t>(reinterpret_cast<std::byte const*>(good.data())));
+      8 + std::size_t(io::load<std::uint64_t>(reinterpret_cast<std::byte const*>(good.data())));
 
   std::vector<std::string> bad{"",
                                "x",

@@ -107,9 +107,9 @@ TEST_CASE("gguf_file gives tensors with their shape outermost first", "[io][gguf
     CHECK(w.rows() == 2);
     CHECK(w.columns() == 3);
     CHECK(w.type == ggml_type::f32);
-    CHECK(accrete::io::detail::load<float>(w.bytes.data() + 12) == 4.0f);
+    CHECK(accrete::io::load<float>(w.bytes.data() + 12) == 4.0f);
     CHECK(file.tensor("v").rows() == 1);
-    CHECK(accrete::io::detail::load<float>(file.tensor("v").bytes.data()) == 7.0f);
+    CHECK(accrete::io::load<float>(file.tensor("v").bytes.data()) == 7.0f);
     CHECK(file.find_tensor("u") == nullptr);
     CHECK_THAT(error_of([&] { (void)file.tensor("u"); }), Catch::ContainsSubstring("no tensor 'u'"));
   }
@@ -121,7 +121,7 @@ TEST_CASE("gguf_file honours the alignment the file names", "[io][gguf]") {
     auto b = small().u32("general.alignment", alignment);
     b.alignment = alignment;
     auto const file = s.open(b.build());
-    CHECK(accrete::io::detail::load<float>(file.tensor("v").bytes.data() + 12) == 10.0f);
+    CHECK(accrete::io::load<float>(file.tensor("v").bytes.data() + 12) == 10.0f);
   }
   for (std::uint32_t alignment : {0u, 24u, 1u << 21}) {
     auto const text = s.refusal(small().u32("general.alignment", alignment).build());
@@ -227,7 +227,7 @@ TEST_CASE("gguf_file keeps messages on one line whatever a name holds", "[io][gg
   CHECK_THAT(text, Catch::ContainsSubstring("'a\\x0ab\\x1b[31m'"));
   CHECK(s.refusal(small().entry(std::string(100000, 'k'), 99, "").build()).size() < 1000);
   // What is no UTF-8 is escaped byte by byte, characters stay.
-  using accrete::io::detail::name_text;
+  using accrete::io::name_text;
   CHECK(name_text("\xC4\xA0who \xE2\x82\xAC\xF0\x9F\x98\x80") == "'\xC4\xA0who \xE2\x82\xAC\xF0\x9F\x98\x80'");
   CHECK(name_text("a\xC4z\x80\xE2\x82\xF8\xC4") == "'a\\xc4z\\x80\\xe2\\x82\\xf8\\xc4'");
   CHECK(name_text(std::string(119, 'a') + "\xC4\xA0") == "'" + std::string(119, 'a') + "\\xc4...'");

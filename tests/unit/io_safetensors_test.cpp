@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "accrete/io/safetensors.hpp"
+#include "accrete/io/safetensors_writer.hpp"
 #include "support/catch.hpp"
 #include "support/counted_new.hpp"
 #include "support/files.hpp"

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "accrete/io/safetensors.hpp"
+#include "accrete/io/safetensors_writer.hpp"
 #include "accrete/io/weights.hpp"
 #include "support/catch.hpp"
 #include "support/counted_new.hpp"
@@ -221,7 +222,7 @@ TEST_CASE("gguf_weights reads any range of rows in half-split order", "[io][weig
   CHECK(read(*w, "model.layers.0.self_attn.v_proj.weight")[32] == 5032.0f);  // values are not permuted
 }
 
-TEST_CASE("gguf_weights reads Qwen3 with its own head_dim and unpermuted rows", "[io][weights]") {
+TEST_CASE("gguf_weights reads Qwen3 with its own head_dim and unpermuted rows", "[io][weights][U33]") {
   test::temporary_folder folder;
   auto const w = open_weights(test::write_file(folder / "x.gguf", tiny_gguf("qwen3").build()));
   CHECK(w->config.head_dim == 24);

@@ -137,7 +137,7 @@ TEST_CASE("reference attention never lets documents meet", "[reference][attentio
   REQUIRE(same());
 }
 
-TEST_CASE("reference attention looks back only, and a lone token at itself", "[reference][attention]") {
+TEST_CASE("reference attention looks back only, and a lone token at itself", "[reference][attention][U30]") {
   attention_shape const shape{2, 1, 3, 0.7};
   fixture f(shape, {0, 1, 5});
   f.forward();

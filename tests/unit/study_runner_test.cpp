@@ -234,12 +234,25 @@ TEST_CASE("a study's numbers do not depend on the teacher's cache", "[study][run
     CHECK(other->end_of_phase()->ce == Approx(c.end_of_phase()->ce).epsilon(1e-6));
     CHECK(other->end_of_phase()->kd == Approx(c.end_of_phase()->kd).epsilon(1e-6));
   }
-  CHECK(cached.progress.find("teacher's states for seed 1: computed and cached") != std::string::npos);
+  CHECK(cached.progress.find("teacher's states: computed and cached") != std::string::npos);
   grid_run again{folder / "again"};
   again.cache = folder / "states";
   again.go();
-  CHECK(again.progress.find("teacher's states for seed 1: from the cache") != std::string::npos);
+  CHECK(again.progress.find("teacher's states: from the cache") != std::string::npos);
   CHECK(csv_without_seconds(again.results) == csv_without_seconds(cached.results));
+
+  // One file for the training text and one for the held-out text, whatever the seeds.
+  auto const files = [&] {
+    return std::distance(std::filesystem::directory_iterator(folder / "states"),
+                         std::filesystem::directory_iterator{});
+  };
+  CHECK(files() == 2);
+  grid_run more{folder / "more"};
+  more.cache = folder / "states";
+  more.seeds = {7, 8};
+  more.go();
+  CHECK(more.progress.find("teacher's states: from the cache") != std::string::npos);
+  CHECK(files() == 2);
 }
 
 TEST_CASE("a folder that takes no files is refused before a teacher is asked", "[study][runner]") {

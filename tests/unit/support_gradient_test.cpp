@@ -9,7 +9,7 @@
 // The measuring tools themselves: a ruler that cannot show an error proves nothing.
 
 TEST_CASE("The gradient error is small for the right gradient and 1% for one that is 1% off",
-          "[support][gradient]") {
+          "[support][gradient][U73]") {
   auto x = test::vector<>::random(5, "x");
   auto const loss = [&] {
     double sum = 0;
@@ -43,7 +43,7 @@ TEST_CASE("The gradient error sees one wrong element of a block of columns", "[s
 }
 
 TEST_CASE("The gradient error of nan, and of a shape that does not fit, passes no bound",
-          "[support][gradient]") {
+          "[support][gradient][U73]") {
   test::vector<> x{1, 2};
   auto const loss = [&] { return x(0) + x(1); };
   double const poisoned =

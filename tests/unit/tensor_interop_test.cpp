@@ -1,6 +1,6 @@
 #include <Eigen/Core>
-#include <utility>
 #include <type_traits>
+#include <utility>
 
 #include "accrete/core/error.hpp"
 #include "accrete/tensor/eigen.hpp"
@@ -68,4 +68,18 @@ TEST_CASE("an xtensor is a view without a copy", "[tensor][interop]") {
   CHECK(v.data == x.data());
   v(1, 1) = 3;
   CHECK(x(1, 1) == 3);
+}
+
+namespace {
+template <class T>
+concept viewable = requires(T&& t) {
+  view_of(std::forward<T>(t));
+};
+}  // namespace
+
+TEST_CASE("a view of what is about to die does not compile", "[tensor][interop][U72]") {
+  using eigen = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  STATIC_REQUIRE((viewable<eigen&> && viewable<eigen const&> && !viewable<eigen> && !viewable<eigen const>));
+  using x = xt::xtensor<double, 2>;
+  STATIC_REQUIRE((viewable<x&> && viewable<x const&> && !viewable<x> && !viewable<x const>));
 }

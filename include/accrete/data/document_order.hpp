@@ -10,73 +10,10 @@
 #include "accrete/core/view.hpp"
 #include "accrete/data/corpus.hpp"
 #include "accrete/data/ragged_batch.hpp"
+#include "accrete/data/shard.hpp"
 #include "accrete/data/shuffle.hpp"
 
 namespace accrete::inline v0::data {
-
-/// The documents a run may train on, as numbers into its corpus, in the order of their first pass. Every shard
-/// is a prefix of the one shuffled corpus, so a longer shard starts with the batches of a shorter one.
-using shard = std::vector<index_t>;
-
-/// Every document.
-inline shard whole_shard(corpus const& text, seed s) {
-  return shuffled(text.num_documents(), random_stream(s, "order", 0));
-}
-
-/// The shortest prefix of at least `num_tokens` tokens. Throws `config_error` when the corpus has fewer.
-inline shard shard_covering(corpus const& text, seed s, index_t num_tokens) {
-  shard documents = whole_shard(text, s);
-  std::size_t used = 0;
-  for (index_t covered = 0; covered < num_tokens; ++used) {
-    if (used == documents.size())
-      throw config_error("data::shard_covering", "a corpus of " + std::to_string(text.num_tokens()) + " tokens",
-                         std::to_string(num_tokens) + " or more", "give more text");
-    covered += text.length(documents[used]);
-  }
-  documents.resize(used);
-  return documents;
-}
-
-namespace detail {
-inline void check_fits(corpus const& text, index_t document, index_t token_capacity) {
-  if (text.length(document) > token_capacity)
-    throw config_error(
-        "data::next_batch",
-        "document " + std::to_string(document) + " of " + std::to_string(text.length(document)) + " tokens",
-        "at most " + std::to_string(token_capacity) + ", the capacity of a batch",
-        "cut documents shorter or raise the capacity");
-}
-
-/// The number of documents from `first` on that fill one batch: whole ones, in order, up to the capacity.
-inline std::size_t documents_in_batch(corpus const& text, std::vector<index_t> const& order, std::size_t first,
-                                      index_t token_capacity) {
-  index_t room = token_capacity;
-  std::size_t last = first;
-  for (; last < order.size() && text.length(order[last]) <= room; ++last) room -= text.length(order[last]);
-  if (last == first && first < order.size()) check_fits(text, order[first], token_capacity);
-  return last - first;
-}
-}  // namespace detail
-
-/// The documents that `steps` batches of at most `token_capacity` tokens use, each once. A run that grows
-/// replays this shard in every phase; a control on fresh data asks for a shard of all its steps, which starts
-/// with the same batches. Throws `config_error` when the corpus is too small.
-inline shard shard_for(corpus const& text, seed s, index_t steps, index_t token_capacity) {
-  shard documents = whole_shard(text, s);
-  std::size_t used = 0;
-  for (index_t step = 0; step < steps; ++step) {
-    if (used == documents.size())
-      throw config_error(
-          "data::shard_for",
-          "text for " + std::to_string(step) + " steps (" + std::to_string(text.num_tokens()) + " tokens in " +
-              std::to_string(text.num_documents()) + " documents)",
-          "text for " + std::to_string(steps) + " steps of up to " + std::to_string(token_capacity) + " tokens",
-          "ask for fewer steps or give more text");
-    used += detail::documents_in_batch(text, documents, used, token_capacity);
-  }
-  documents.resize(used);
-  return documents;
-}
 
 /// Where an iterator stands: `position` documents into the order of `epoch`. All that a checkpoint has to keep.
 struct order_state {
@@ -108,7 +45,7 @@ class document_iterator {
     if (std::size_t(next.position) == order_.size()) next = {next.epoch + 1, 0};
     restore(next);
     auto const first = std::size_t(state_.position);
-    auto const count = detail::documents_in_batch(*text_, order_, first, token_capacity);
+    auto const count = documents_in_batch(*text_, order_, first, token_capacity);
     batch.clear();
     for (std::size_t i = first; i < first + count; ++i) batch.append(text_->document(order_[i]), order_[i]);
     state_.position += index_t(count);

@@ -6,8 +6,8 @@
 
 #include "accrete/core/error.hpp"
 #include "accrete/data/tokenizer.hpp"
-#include "accrete/io/detail/bytes.hpp"
 #include "accrete/io/gguf.hpp"
+#include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::data {
 
@@ -15,7 +15,7 @@ namespace accrete::inline v0::data {
 inline tokenizer_spec tokenizer_spec_from_gguf(io::gguf_file const& file) {
   auto const model = file.get<std::string_view>("tokenizer.ggml.model");
   if (model != "gpt2")
-    throw io_error("data::tokenizer_spec_from_gguf", "tokenizer.ggml.model " + io::detail::name_text(model),
+    throw io_error("data::tokenizer_spec_from_gguf", "tokenizer.ggml.model " + io::name_text(model),
                    "'gpt2', a byte-level BPE", "other kinds of tokenizer are not supported");
   tokenizer_spec spec;
   auto const tokens = file.get<std::vector<std::string_view>>("tokenizer.ggml.tokens");

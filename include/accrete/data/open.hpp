@@ -14,7 +14,7 @@
 #include "accrete/data/corpus.hpp"
 #include "accrete/data/text_files.hpp"
 #include "accrete/data/tokenizer.hpp"
-#include "accrete/io/detail/bytes.hpp"
+#include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::data {
 
@@ -34,7 +34,7 @@ inline corpus open(std::span<std::filesystem::path const> paths, tokenizer const
     try {
       words.encode(document.text, ids);
     } catch (config_error const& e) {
-      throw io_error("data::open " + io::detail::path_text(document.name) + ": " + e.what());
+      throw io_error("data::open " + io::path_text(document.name) + ": " + e.what());
     }
     all.append(ids, options.cut);
   });
@@ -55,7 +55,7 @@ inline corpus open(std::filesystem::path const& path, tokenizer const& words,
 /// naming the line when a word is no id below `vocabulary`.
 inline corpus open_ids(std::filesystem::path const& path, index_t vocabulary,
                        open_options const& options = {}) {
-  std::string const where = "data::open_ids " + io::detail::path_text(path);
+  std::string const where = "data::open_ids " + io::path_text(path);
   std::error_code failed;
   if (!std::filesystem::is_regular_file(path, failed))
     throw io_error(where, failed ? "'" + failed.message() + "'" : "no plain file", "a file of token ids");
@@ -85,7 +85,7 @@ inline corpus open_ids(std::filesystem::path const& path, index_t vocabulary,
       std::string_view const rest(at, std::size_t(end - at));
       auto const word = rest.substr(0, rest.find_first_of(" \t\r\n"));
       throw io_error(where + ":" + std::to_string(line),
-                     io::detail::name_text(word) + " as token " + std::to_string(ids.size()),
+                     io::name_text(word) + " as token " + std::to_string(ids.size()),
                      "0 <= id < " + std::to_string(vocabulary), "one document a line, ids between spaces");
     }
     ids.push_back(id);

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "accrete/core/error.hpp"
-#include "accrete/io/detail/bytes.hpp"
+#include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::data {
 
@@ -46,7 +46,7 @@ inline split_rule const& find_split_rule(std::string_view name) {
     if (rule.name == name) return rule;
     known += (known.empty() ? "" : ", ") + std::string(rule.name);
   }
-  throw io_error("data::find_split_rule", "pre-tokenizer " + io::detail::name_text(name), "one of " + known,
+  throw io_error("data::find_split_rule", "pre-tokenizer " + io::name_text(name), "one of " + known,
                  "add its pattern to data/split_rule.hpp");
 }
 

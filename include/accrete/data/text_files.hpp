@@ -16,7 +16,7 @@
 #include "accrete/core/view.hpp"
 #include "accrete/data/json_lines.hpp"
 #include "accrete/data/utf8.hpp"
-#include "accrete/io/detail/bytes.hpp"
+#include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::data {
 
@@ -44,7 +44,7 @@ inline bool blank(std::string_view text) {
 
 /// A whole file, checked to be UTF-8 text; a byte order mark is removed.
 inline std::string read_text_file(std::filesystem::path const& path) {
-  auto const where = "data::read_text " + io::detail::path_text(path);
+  auto const where = "data::read_text " + io::path_text(path);
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   auto const size = in ? std::streamoff(in.tellg()) : -1;
   if (size < 0) throw io_error(where, "no access", "a readable file", "check its permissions");
@@ -71,7 +71,7 @@ inline std::vector<std::filesystem::path> find_text_files(std::span<std::filesys
   namespace fs = std::filesystem;
   std::vector<fs::path> files;
   for (fs::path const& path : paths) {
-    std::string const where = "data::read_text " + io::detail::path_text(path);
+    std::string const where = "data::read_text " + io::path_text(path);
     std::error_code failed;
     auto const kind = fs::status(path, failed).type();
     if (kind == fs::file_type::not_found)
@@ -119,7 +119,7 @@ index_t for_each_text(std::span<std::filesystem::path const> paths, Visit&& visi
       give(file.string(), std::move(text));
     else
       for_each_json_text(
-          text, "data::read_text " + io::detail::path_text(file),
+          text, "data::read_text " + io::path_text(file),
           [&](std::string const& t, std::size_t line) { give(file.string() + ":" + std::to_string(line), t); });
   }
   return num_empty;

@@ -20,7 +20,7 @@
 #include "accrete/data/vocabulary.hpp"
 #include "accrete/data/word_cache.hpp"
 #include "accrete/data/word_splitter.hpp"
-#include "accrete/io/detail/bytes.hpp"
+#include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::data {
 
@@ -127,9 +127,7 @@ class tokenizer {
     void read_merges(tokenizer_spec const& spec) {
       for (std::size_t rank = 0; rank < spec.merges.size(); ++rank) {
         std::string_view const entry = spec.merges[rank];
-        auto const quoted = [&] {
-          return "merge " + std::to_string(rank) + " " + io::detail::name_text(entry);
-        };
+        auto const quoted = [&] { return "merge " + std::to_string(rank) + " " + io::name_text(entry); };
         auto const space = entry.find(' ');
         if (space == std::string_view::npos || entry.find(' ', space + 1) != std::string_view::npos)
           detail::bad_tokenizer(quoted(), "two tokens with one space between");

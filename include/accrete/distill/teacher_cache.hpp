@@ -14,18 +14,20 @@
 #include "accrete/core/error.hpp"
 #include "accrete/core/view.hpp"
 #include "accrete/data/corpus.hpp"
-#include "accrete/data/document_order.hpp"
 #include "accrete/data/ragged_batch.hpp"
+#include "accrete/data/shard.hpp"
 #include "accrete/distill/detail/cache_plan.hpp"
-#include "accrete/io/detail/bytes.hpp"
+#include "accrete/io/bytes.hpp"
+#include "accrete/io/message_text.hpp"
 #include "accrete/io/safetensors.hpp"
+#include "accrete/io/safetensors_writer.hpp"
 #include "accrete/model/teacher.hpp"
 #include "accrete/model/token_batch.hpp"
 
 namespace accrete::inline v0::distillation {
 
 /// The teacher's last hidden state, after its final norm, of every token of some documents, on disk. It is D
-/// numbers per token where logits would be the whole vocabulary, and phases and configurations share it; each seed draws other text.
+/// numbers per token where logits would be the whole vocabulary; phases, configurations and seeds share it.
 ///
 /// A safetensors file `teacher-<hash>.safetensors`; the hash covers all that its content follows from: teacher,
 /// backend and dtype, and the documents' tokens in their order. It holds
@@ -69,7 +71,7 @@ class teacher_cache {
     std::error_code failed;
     std::filesystem::create_directories(folder, failed);
     if (failed)
-      throw io_error("distillation::teacher_cache " + io::detail::path_text(folder), "'" + failed.message() + "'",
+      throw io_error("distillation::teacher_cache " + io::path_text(folder), "'" + failed.message() + "'",
                      "a folder to write to", "name another one, or run without the cache");
     detail::require_room(folder, bytes_needed(t, text, documents));
     build(path, wanted, t, text, documents, capacity, progress);
@@ -154,7 +156,7 @@ class teacher_cache {
     std::vector<std::uint64_t> sums;
     for (std::size_t next = 0; next < documents.size();) {
       batch.clear();
-      auto const last = next + data::detail::documents_in_batch(text, documents, next, room);
+      auto const last = next + data::documents_in_batch(text, documents, next, room);
       for (; next < last; ++next) batch.append(text.document(documents[next]), documents[next]);
       model::matrix_in<B> const hidden = t.forward(model::views_of(batch), workspace);  // [T, D]
       for (index_t d = 0; d < batch.num_documents(); ++d) {
@@ -176,7 +178,7 @@ class teacher_cache {
       : file_(path), offsets_(wanted.offsets), hidden_size_(wanted.hidden_size) {
     for (auto const& [key, value] : wanted.facts) {
       auto const found = file_.metadata().find(key);
-      std::string const got = found == file_.metadata().end() ? "none" : io::detail::name_text(found->second);
+      std::string const got = found == file_.metadata().end() ? "none" : io::name_text(found->second);
       if (found == file_.metadata().end() || found->second != value)
         throw io_error(file_.where() + ": metadata '" + key + "'", got, "'" + value + "'");
     }
@@ -202,8 +204,8 @@ class teacher_cache {
     auto const& found = file_.tensor(name);
     if (found.dtype != type || found.shape != shape)
       throw io_error(file_.where() + ": tensor '" + name + "'",
-                     io::name_of(found.dtype) + io::detail::shape_text(found.shape),
-                     io::name_of(type) + io::detail::shape_text(shape));
+                     io::name_of(found.dtype) + io::shape_text(found.shape),
+                     io::name_of(type) + io::shape_text(shape));
     return found.bytes;
   }
 
@@ -216,8 +218,9 @@ class teacher_cache {
                          "one of the " + std::to_string(num_documents()) + " in the cache",
                          "build it for all documents of the run");
     if (detail::checksum(std::as_bytes(batch.document(d))) != token_sums_[std::size_t(slot)])
-      throw config_error("distillation::teacher_cache::gather", "other tokens in document " + std::to_string(number),
-                         "those the cache was built for", "the batch is of another corpus");
+      throw config_error("distillation::teacher_cache::gather",
+                         "other tokens in document " + std::to_string(number), "those the cache was built for",
+                         "the batch is of another corpus");
     return std::size_t(slot);
   }
 
@@ -226,7 +229,7 @@ class teacher_cache {
     auto const first = std::size_t(offsets_[slot]);
     auto const rows = rows_.subspan(first * row_bytes, (std::size_t(offsets_[slot + 1]) - first) * row_bytes);
     if (!checked_[slot]) {
-      if (detail::checksum(rows) != io::detail::load<std::uint64_t>(checksums_.data() + slot * 8))
+      if (detail::checksum(rows) != io::load<std::uint64_t>(checksums_.data() + slot * 8))
         throw io_error(file_.where(), "damaged hidden states of document " + std::to_string(number),
                        "those that were written", "delete the file: the next run builds it anew");
       checked_[slot] = true;

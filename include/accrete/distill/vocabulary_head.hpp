@@ -1,12 +1,14 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include "accrete/backend/check.hpp"
 #include "accrete/core/error.hpp"
+#include "accrete/core/target.hpp"
 #include "accrete/model/parameter.hpp"
 
 namespace accrete::inline v0::distillation {
@@ -15,7 +17,7 @@ namespace accrete::inline v0::distillation {
 struct loss_sums {
   double kd = 0;  ///< tau^2 KL(teacher || student)
   double ce = 0;
-  index_t targets = 0;  ///< for whoever knows the batch to fill in: targets may lie where the host cannot count
+  index_t targets = 0;
 
   loss_sums& operator+=(loss_sums const& o) {
     kd += o.kd;
@@ -92,7 +94,7 @@ class vocabulary_head {
       linear_backward_input(ctx, logits, head.value.view(), dhidden.slice(first, count), store::replace);
     }
     auto const [kd, ce] = read_sums(ctx);
-    return {kd, ce, 0};
+    return {kd, ce, count(targets)};
   }
 
   /// Cross-entropy of one model: hidden [T, D], head [V, D], targets [T].
@@ -106,7 +108,7 @@ class vocabulary_head {
       linear(ctx, hidden.slice(first, count), head, logits, store::replace);
       cross_entropy(ctx, logits, targets.slice(first, count), sums_.view());
     }
-    return {0, read_sums(ctx).first, 0};
+    return {0, read_sums(ctx).first, count(targets)};
   }
 
  private:
@@ -118,10 +120,13 @@ class vocabulary_head {
           "at least 1 each");
     return s;
   }
-  // The sums live where the losses are computed; a backend that is not the host's brings them over.
+  // Sums and targets live where the losses are computed; a backend that is not the host's brings them over.
   static_assert(std::is_same_v<typename B::space, mem::host>);
   void zero_sums(B const&) { sums_.view()(0) = sums_.view()(1) = 0; }
   std::pair<double, double> read_sums(B const&) { return {sums_.view()(0), sums_.view()(1)}; }
+  static index_t count(view<std::int32_t const, 1, typename B::space> targets) {
+    return targets.rows() - index_t(std::count(targets.data, targets.data + targets.rows(), ignore_target));
+  }
 
   slice_lengths slices_;
   tensor<typename B::scalar, 2, typename B::space> student_logits_, teacher_logits_;

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "accrete/core/error.hpp"
-#include "accrete/io/detail/bytes.hpp"
+#include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::io {
 
@@ -93,8 +93,7 @@ class atomic_file {
     flush();
     if (::fsync(handle_) != 0) fail(errno, "to sync it", "");
     if (::close(std::exchange(handle_, -1)) != 0) fail(errno, "to close it", "");
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0)
-      fail(errno, "to rename " + detail::path_text(temporary_), "");
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno, "to rename " + path_text(temporary_), "");
     temporary_.clear();
     // The new name itself is in the folder. Some file systems cannot sync one; then there is nothing to do.
     auto const folder = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
@@ -108,14 +107,14 @@ class atomic_file {
  private:
   static constexpr std::size_t buffer_size = std::size_t(1) << 18;
 
-  [[nodiscard]] std::string where() const { return "io::atomic_file " + detail::path_text(path_); }
+  [[nodiscard]] std::string where() const { return "io::atomic_file " + path_text(path_); }
   void require_open() const {
     if (handle_ < 0) throw io_error(where(), "a call after commit() or an error", "no more of them");
   }
   void put(std::span<std::byte const> bytes) {
     int const code = detail::write_all(handle_, bytes, written_);
     if (code != 0)
-      fail(code, "to write " + detail::bytes_text(bytes.size()) + " more after " + detail::bytes_text(written_),
+      fail(code, "to write " + bytes_text(bytes.size()) + " more after " + bytes_text(written_),
            "nothing was changed; make room or give another folder");
   }
   void flush() {

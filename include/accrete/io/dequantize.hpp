@@ -6,11 +6,12 @@
 
 #include "accrete/core/error.hpp"
 #include "accrete/core/view.hpp"
-#include "accrete/io/detail/bytes.hpp"
+#include "accrete/io/bytes.hpp"
 #include "accrete/io/detail/rows.hpp"
 #include "accrete/io/ggml_type.hpp"
 #include "accrete/io/gguf.hpp"
 #include "accrete/io/half.hpp"
+#include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::io {
 
@@ -61,9 +62,8 @@ void unpack_q8_0(std::byte const* block, T* out) {
 /// Throws io_error that names the type where dequantize_rows would not know it.
 inline void require_dequantizable(gguf_tensor const& tensor, std::string const& where = "io::dequantize") {
   if (!can_dequantize(tensor.type))
-    throw io_error(where + ": tensor " + detail::name_text(tensor.name),
-                   "numbers in " + name_of(tensor.type), "F32, F16, BF16, Q8_0, Q4_0 or Q4_1",
-                   "convert the model to one of them");
+    throw io_error(where + ": tensor " + name_text(tensor.name), "numbers in " + name_of(tensor.type),
+                   "F32, F16, BF16, Q8_0, Q4_0 or Q4_1", "convert the model to one of them");
 }
 
 /// Rows [first_row, first_row + out.rows()) of a tensor, as numbers. // out: [rows, tensor.columns()]
@@ -73,8 +73,8 @@ template <std::floating_point T>
 void dequantize_rows(gguf_tensor const& tensor, index_t first_row, view<T, 2> out) {
   require_dequantizable(tensor);
   index_t const columns = tensor.columns();
-  detail::require_rows("io::dequantize: tensor " + detail::name_text(tensor.name), tensor.rows(), columns,
-                       first_row, out);
+  detail::require_rows("io::dequantize: tensor " + name_text(tensor.name), tensor.rows(), columns, first_row,
+                       out);
   auto const layout = *layout_of(tensor.type);
   index_t const blocks = columns / layout.block;
   for (index_t r = 0; r < out.rows(); ++r) {

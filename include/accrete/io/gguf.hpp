@@ -15,10 +15,11 @@
 
 #include "accrete/core/error.hpp"
 #include "accrete/core/view.hpp"
-#include "accrete/io/detail/bytes.hpp"
+#include "accrete/io/bytes.hpp"
 #include "accrete/io/detail/gguf_reader.hpp"
 #include "accrete/io/ggml_type.hpp"
 #include "accrete/io/mapped_file.hpp"
+#include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::io {
 
@@ -52,7 +53,7 @@ class gguf_file {
   [[nodiscard]] T get(std::string_view key) const {
     detail::gguf_entry const* const found = find_entry(key);
     if (found == nullptr)
-      throw io_error(where(), "no key " + detail::name_text(key), "that key",
+      throw io_error(where(), "no key " + name_text(key), "that key",
                      "the file may be of another kind of model");
     return decode<T>(*found);
   }
@@ -71,7 +72,7 @@ class gguf_file {
   [[nodiscard]] gguf_tensor const& tensor(std::string_view name) const {
     gguf_tensor const* const found = find_tensor(name);
     if (found == nullptr)
-      throw io_error(where(), "no tensor " + detail::name_text(name),
+      throw io_error(where(), "no tensor " + name_text(name),
                      "it among the file's " + std::to_string(tensors_.size()));
     return *found;
   }
@@ -79,7 +80,7 @@ class gguf_file {
   [[nodiscard]] std::filesystem::path const& path() const { return map_.path(); }
   [[nodiscard]] mapped_file const& map() const { return map_; }
   /// What messages about this file begin with.
-  [[nodiscard]] std::string where() const { return "io::gguf " + detail::path_text(map_.path()); }
+  [[nodiscard]] std::string where() const { return "io::gguf " + path_text(map_.path()); }
 
  private:
   void parse() {
@@ -91,7 +92,7 @@ class gguf_file {
     std::sort(entries_.begin(), entries_.end(), [](auto const& a, auto const& b) { return a.key < b.key; });
     for (std::size_t i = 1; i < entries_.size(); ++i)
       if (entries_[i].key == entries_[i - 1].key)
-        throw io_error(where(), "key " + detail::name_text(entries_[i].key) + " twice", "each key once");
+        throw io_error(where(), "key " + name_text(entries_[i].key) + " twice", "each key once");
 
     auto const alignment = get<std::uint32_t>("general.alignment", 32);
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > (1u << 20))
@@ -113,7 +114,7 @@ class gguf_file {
               [&](std::size_t a, std::size_t b) { return tensors_[a].name < tensors_[b].name; });
     for (std::size_t i = 1; i < by_name_.size(); ++i)
       if (tensors_[by_name_[i]].name == tensors_[by_name_[i - 1]].name)
-        throw io_error(where(), "tensor " + detail::name_text(tensors_[by_name_[i]].name) + " twice",
+        throw io_error(where(), "tensor " + name_text(tensors_[by_name_[i]].name) + " twice",
                        "each tensor once");
     place(in.position(), alignment, offsets);
   }
@@ -125,7 +126,7 @@ class gguf_file {
     std::uint64_t const available = start < total ? total - start : 0;
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       std::uint64_t const size = tensors_[i].bytes.size();
-      std::string const here = where() + ": tensor " + detail::name_text(tensors_[i].name);
+      std::string const here = where() + ": tensor " + name_text(tensors_[i].name);
       if (offsets[i] % alignment != 0)
         throw io_error(here, "offset " + std::to_string(offsets[i]),
                        "a multiple of the alignment " + std::to_string(alignment));
@@ -140,8 +141,8 @@ class gguf_file {
               [&](std::size_t a, std::size_t b) { return offsets[a] < offsets[b]; });
     for (std::size_t i = 1; i < order.size(); ++i)
       if (offsets[order[i]] < offsets[order[i - 1]] + tensors_[order[i - 1]].bytes.size())
-        throw io_error(where() + ": tensor " + detail::name_text(tensors_[order[i]].name),
-                       "bytes shared with " + detail::name_text(tensors_[order[i - 1]].name),
+        throw io_error(where() + ": tensor " + name_text(tensors_[order[i]].name),
+                       "bytes shared with " + name_text(tensors_[order[i - 1]].name),
                        "tensors that do not overlap");
   }
 
@@ -177,7 +178,7 @@ class gguf_file {
   [[nodiscard]] T scalar(detail::gguf_entry const& e, detail::gguf_kind kind, std::byte const* at) const {
     if constexpr (std::same_as<T, bool>) {
       if (kind != detail::gguf_kind::boolean) mismatch(e, name_of(kind), "a bool");
-      auto const raw = detail::load<std::uint8_t>(at);
+      auto const raw = load<std::uint8_t>(at);
       if (raw > 1) mismatch(e, std::to_string(raw), "a bool, 0 or 1");
       return raw == 1;
     } else if constexpr (std::integral<T>) {
@@ -190,21 +191,21 @@ class gguf_file {
                      (std::unsigned_integral<T> ? " and is not negative" : ""));
       return value->negative ? T(value->as_signed()) : T(value->bits);
     } else if constexpr (std::floating_point<T>) {
-      if (kind == detail::gguf_kind::float32) return T(detail::load<float>(at));
-      if (kind == detail::gguf_kind::float64) return T(detail::load<double>(at));
+      if (kind == detail::gguf_kind::float32) return T(load<float>(at));
+      if (kind == detail::gguf_kind::float64) return T(load<double>(at));
       mismatch(e, name_of(kind), "a float");
     } else {
       static_assert(std::same_as<T, std::string_view>,
                     "[accrete] gguf_file::get: T must be bool, an integer, a float, std::string_view or a "
                     "std::vector of one of them");
       if (kind != detail::gguf_kind::string) mismatch(e, name_of(kind), "a string");
-      return {reinterpret_cast<char const*>(at) + 8, std::size_t(detail::load<std::uint64_t>(at))};
+      return {reinterpret_cast<char const*>(at) + 8, std::size_t(load<std::uint64_t>(at))};
     }
   }
 
   [[noreturn]] void mismatch(detail::gguf_entry const& e, std::string const& got,
                              std::string const& want) const {
-    throw io_error(where() + ": key " + detail::name_text(e.key), got, want);
+    throw io_error(where() + ": key " + name_text(e.key), got, want);
   }
 
   mapped_file map_;

@@ -13,9 +13,9 @@
 #include "accrete/core/view.hpp"
 #include "accrete/io/content_hash.hpp"
 #include "accrete/io/dequantize.hpp"
-#include "accrete/io/detail/bytes.hpp"
 #include "accrete/io/detail/rows.hpp"
 #include "accrete/io/gguf.hpp"
+#include "accrete/io/message_text.hpp"
 #include "accrete/io/weight_source.hpp"
 
 namespace accrete::inline v0::io {
@@ -42,11 +42,11 @@ class gguf_weights final : public weight_source {
     if (!interleaved(hf_name)) {
       dequantize_rows(t, first_row, out);
     } else {
-      detail::require_rows(file_.where() + ": tensor " + detail::name_text(t.name), t.rows(), t.columns(),
-                           first_row, out);
+      detail::require_rows(file_.where() + ": tensor " + name_text(t.name), t.rows(), t.columns(), first_row,
+                           out);
       for (index_t r = 0; r < out.rows(); ++r) dequantize_rows(t, stored_row(first_row + r), out.slice(r, 1));
     }
-    detail::require_finite(file_.where() + ": tensor " + detail::name_text(t.name), first_row, out);
+    detail::require_finite(file_.where() + ": tensor " + name_text(t.name), first_row, out);
   }
   [[nodiscard]] std::string identity() const override {
     content_hash hash;
@@ -70,8 +70,7 @@ class gguf_weights final : public weight_source {
   void read_config() {
     auto const arch = file_.get<std::string_view>("general.architecture");
     if (arch != "llama" && arch != "qwen3")
-      throw io_error(file_.where() + ": key 'general.architecture'", detail::name_text(arch),
-                     "'llama' or 'qwen3'");
+      throw io_error(file_.where() + ": key 'general.architecture'", name_text(arch), "'llama' or 'qwen3'");
     std::string const a(arch);
     auto const key = [&](char const* rest) { return a + "." + rest; };
     auto const size = [&](char const* rest) { return file_.get<index_t>(key(rest)); };
@@ -95,7 +94,7 @@ class gguf_weights final : public weight_source {
       config.head_dim = size("attention.key_length");
     } else {  // the format's own default, which only models with heads * head_dim = hidden may use
       if (config.num_attention_heads < 1 || config.hidden_size % config.num_attention_heads != 0)
-        throw io_error(file_.where(), "no key " + detail::name_text(key("attention.key_length")),
+        throw io_error(file_.where(), "no key " + name_text(key("attention.key_length")),
                        "it, since hidden_size is not a multiple of the head count");
       config.head_dim = config.hidden_size / config.num_attention_heads;
     }
@@ -108,18 +107,18 @@ class gguf_weights final : public weight_source {
     require_equal(key("attention.sliding_window"), 0, "attention over the whole document");
     auto const scaling = file_.get<std::string_view>(key("rope.scaling.type"), "none");
     if (scaling != "none")
-      throw io_error(file_.where() + ": key " + detail::name_text(key("rope.scaling.type")),
-                     detail::name_text(scaling), "'none'", "scaled rotary embedding is not implemented");
+      throw io_error(file_.where() + ": key " + name_text(key("rope.scaling.type")), name_text(scaling),
+                     "'none'", "scaled rotary embedding is not implemented");
     for (char const* factor : {"rope.scaling.factor", "rope.scale_linear"})
       if (auto const value = file_.get<double>(key(factor), 1.0); value != 1.0 && value != 0.0)
-        throw io_error(file_.where() + ": key " + detail::name_text(key(factor)), std::to_string(value), "1",
+        throw io_error(file_.where() + ": key " + name_text(key(factor)), std::to_string(value), "1",
                        "scaled rotary embedding is not implemented");
   }
 
   void require_equal(std::string const& key, index_t want, char const* why) const {
     auto const got = file_.get<index_t>(key, want);
     if (got != want)
-      throw io_error(file_.where() + ": key " + detail::name_text(key), std::to_string(got),
+      throw io_error(file_.where() + ": key " + name_text(key), std::to_string(got),
                      std::to_string(want) + ", " + why);
   }
 
@@ -129,15 +128,15 @@ class gguf_weights final : public weight_source {
       gguf_tensor const& t = file_.tensor(stored_name(hf_name));
       std::array<index_t, 2> const got{t.rows(), t.columns()};
       if (got != want || t.shape.size() > 2)
-        throw io_error(file_.where() + ": tensor " + detail::name_text(t.name),
-                       "shape " + detail::shape_text(got), detail::shape_text(want) + " from the file's keys");
+        throw io_error(file_.where() + ": tensor " + name_text(t.name), "shape " + shape_text(got),
+                       shape_text(want) + " from the file's keys");
       require_dequantizable(t, file_.where());
       known.insert(t.name);
       tensors_.emplace(hf_name, &t);
     });
     for (gguf_tensor const& t : file_.tensors())
       if (known.count(t.name) == 0)
-        throw io_error(file_.where(), "a tensor " + detail::name_text(t.name),
+        throw io_error(file_.where(), "a tensor " + name_text(t.name),
                        "only what a plain " + config.architecture + " model has",
                        "leaving it out would change the model");
   }
@@ -169,7 +168,7 @@ class gguf_weights final : public weight_source {
   [[nodiscard]] gguf_tensor const& find(std::string_view hf_name) const {
     auto const at = tensors_.find(hf_name);
     if (at == tensors_.end())
-      throw io_error(file_.where(), "no weight " + detail::name_text(hf_name),
+      throw io_error(file_.where(), "no weight " + name_text(hf_name),
                      "a weight of a " + config.architecture + " model of " +
                          std::to_string(config.num_hidden_layers) + " layers");
     return *at->second;

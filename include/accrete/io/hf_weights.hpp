@@ -15,11 +15,11 @@
 #include "accrete/core/error.hpp"
 #include "accrete/core/view.hpp"
 #include "accrete/io/content_hash.hpp"
-#include "accrete/io/detail/bytes.hpp"
 #include "accrete/io/detail/hf_config.hpp"
 #include "accrete/io/detail/rows.hpp"
 #include "accrete/io/json.hpp"
 #include "accrete/io/mapped_file.hpp"
+#include "accrete/io/message_text.hpp"
 #include "accrete/io/safetensors.hpp"
 #include "accrete/io/weight_source.hpp"
 
@@ -32,9 +32,8 @@ class hf_weights final : public weight_source {
  public:
   explicit hf_weights(std::filesystem::path folder)
       : folder_(std::move(folder)), config_map_(folder_ / "config.json") {
-    config =
-        detail::read_hf_config(json::parse(detail::text_of(config_map_), detail::path_text(config_map_.path())),
-                               "io::config " + detail::path_text(config_map_.path()));
+    config = detail::read_hf_config(json::parse(detail::text_of(config_map_), path_text(config_map_.path())),
+                                    "io::config " + path_text(config_map_.path()));
     std::error_code ignored;
     if (std::filesystem::exists(folder_ / "model.safetensors", ignored))
       open_single();
@@ -52,7 +51,7 @@ class hf_weights final : public weight_source {
   }
   void read_rows(std::string_view hf_name, index_t first_row, view<float, 2> out) const override {
     safetensors_tensor const& t = find(hf_name);
-    std::string const here = where() + ": tensor " + detail::name_text(t.name);
+    std::string const here = where() + ": tensor " + name_text(t.name);
     auto const [rows, columns] = matrix_shape(t);
     detail::require_rows(here, rows, columns, first_row, out);
     auto const kind = *plain(t.dtype);  // checked when it was opened
@@ -69,7 +68,7 @@ class hf_weights final : public weight_source {
   }
 
  private:
-  [[nodiscard]] std::string where() const { return "io::hf_weights " + detail::path_text(folder_); }
+  [[nodiscard]] std::string where() const { return "io::hf_weights " + path_text(folder_); }
 
   void open_single() {
     shards_.emplace_back(folder_ / "model.safetensors");
@@ -78,17 +77,17 @@ class hf_weights final : public weight_source {
 
   void open_shards() {
     mapped_file const map(folder_ / "model.safetensors.index.json");
-    std::string const here = "io::index " + detail::path_text(map.path());
+    std::string const here = "io::index " + path_text(map.path());
     json const index = json::parse(detail::text_of(map), here);
     json const* const names = index.find("weight_map");
     if (names == nullptr || !names->is_object() || names->items().empty())
       throw io_error(here, "no weight_map", "an object from tensor names to file names");
     std::map<std::string, std::size_t, std::less<>> files;
     for (json const& each : names->items()) {
-      auto const& file = each.as_string(here + ": " + detail::name_text(each.key()));
+      auto const& file = each.as_string(here + ": " + name_text(each.key()));
       if (file.empty() || file.find_first_of("/\\") != std::string::npos ||
           file.find("..") != std::string::npos || file.find('\0') != std::string::npos)
-        throw io_error(here, "a file name " + detail::name_text(file), "one in the same directory");
+        throw io_error(here, "a file name " + name_text(file), "one in the same directory");
       files.emplace(file, 0);
     }
     shards_.reserve(files.size());  // tensors_ points into them
@@ -103,7 +102,7 @@ class hf_weights final : public weight_source {
         auto const at = tensors_.find(t.name);
         if (at == tensors_.end() || at->second != &t)
           throw io_error(
-              shard.where(), "a tensor " + detail::name_text(t.name),
+              shard.where(), "a tensor " + name_text(t.name),
               at == tensors_.end() ? "only tensors that the index names" : "each tensor in one shard only");
       }
   }
@@ -113,7 +112,7 @@ class hf_weights final : public weight_source {
     detail::for_each_tensor(config, [&](std::string const& name, std::array<index_t, 2> const& want) {
       auto const at = tensors_.find(name);
       if (at == tensors_.end())
-        throw io_error(where(), "no tensor " + detail::name_text(name),
+        throw io_error(where(), "no tensor " + name_text(name),
                        name == "lm_head.weight" ? "it, since tie_word_embeddings is not true" : "it");
       check(*at->second, want);
       known.insert(*at);
@@ -129,7 +128,7 @@ class hf_weights final : public weight_source {
                          "them equal, since tie_word_embeddings is true", "set it to false to use the head");
         continue;
       }
-      throw io_error(where(), "a tensor " + detail::name_text(name),
+      throw io_error(where(), "a tensor " + name_text(name),
                      "only what a plain " + config.architecture + " model has",
                      "leaving it out would change the model");
     }
@@ -139,11 +138,11 @@ class hf_weights final : public weight_source {
   void check(safetensors_tensor const& t, std::array<index_t, 2> const& want) const {
     bool const vector = t.shape.size() == 1;
     if ((!vector && t.shape.size() != 2) || matrix_shape(t) != want)
-      throw io_error(where() + ": tensor " + detail::name_text(t.name), "shape " + detail::shape_text(t.shape),
-                     (want[0] == 1 ? "[" + std::to_string(want[1]) + "]" : detail::shape_text(want)) +
-                         " from config.json");
+      throw io_error(
+          where() + ": tensor " + name_text(t.name), "shape " + shape_text(t.shape),
+          (want[0] == 1 ? "[" + std::to_string(want[1]) + "]" : shape_text(want)) + " from config.json");
     if (!plain(t.dtype))
-      throw io_error(where() + ": tensor " + detail::name_text(t.name), "numbers in " + name_of(t.dtype),
+      throw io_error(where() + ": tensor " + name_text(t.name), "numbers in " + name_of(t.dtype),
                      "F32, F16 or BF16");
   }
   [[nodiscard]] static std::array<index_t, 2> matrix_shape(safetensors_tensor const& t) {
@@ -166,7 +165,7 @@ class hf_weights final : public weight_source {
   [[nodiscard]] safetensors_tensor const& find(std::string_view hf_name) const {
     auto const at = tensors_.find(hf_name);
     if (at == tensors_.end())
-      throw io_error(where(), "no weight " + detail::name_text(hf_name),
+      throw io_error(where(), "no weight " + name_text(hf_name),
                      "a weight of a " + config.architecture + " model of " +
                          std::to_string(config.num_hidden_layers) + " layers");
     return *at->second;

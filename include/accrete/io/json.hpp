@@ -13,7 +13,7 @@
 
 #include "accrete/core/error.hpp"
 #include "accrete/core/view.hpp"
-#include "accrete/io/detail/bytes.hpp"
+#include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::io {
 
@@ -78,7 +78,7 @@ class json {
       case kind::object:
         return "an object";
       case kind::string:
-        return "the string " + detail::name_text(text_);
+        return "the string " + name_text(text_);
       default:
         return text_.size() > 40 ? text_.substr(0, 40) + "..." : text_;
     }
@@ -144,7 +144,7 @@ class json_reader {
     auto const twice = std::adjacent_find(items.begin(), items.end(),
                                           [](json const& a, json const& b) { return a.key_ == b.key_; });
     if (twice != items.end())
-      throw io_error(where_, "key " + detail::name_text(twice->key_) + " twice", "each key once");
+      throw io_error(where_, "key " + name_text(twice->key_) + " twice", "each key once");
     return end_array();
   }
   [[noreturn]] bool parse_error(std::size_t byte, std::string const&, nlohmann::json::exception const& e) {
@@ -203,7 +203,7 @@ inline json json::parse(std::string_view text, std::string const& where) {
   try {
     return nlohmann::json(text).dump();
   } catch (nlohmann::json::exception const&) {
-    throw io_error(where, detail::name_text(text), "UTF-8");
+    throw io_error(where, name_text(text), "UTF-8");
   }
 }
 

@@ -13,7 +13,7 @@
 
 #include "accrete/core/error.hpp"
 #include "accrete/io/atomic_file.hpp"
-#include "accrete/io/detail/bytes.hpp"
+#include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::io {
 
@@ -53,14 +53,14 @@ class line_log {
       if (plain_ && done != 0 && ::ftruncate(handle_, size_) != 0) {
       }  // best effort: the error below is the one to report
       throw io_error(where(), detail::system_text(code, path_),
-                     "to append a line of " + detail::bytes_text(whole.size()),
+                     "to append a line of " + bytes_text(whole.size()),
                      "make room; the lines before it are whole");
     }
     size_ += off_t(done);
   }
 
  private:
-  [[nodiscard]] std::string where() const { return "io::line_log " + detail::path_text(path_); }
+  [[nodiscard]] std::string where() const { return "io::line_log " + path_text(path_); }
 
   void drop_torn_line() {
     struct stat facts {};

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "accrete/core/error.hpp"
-#include "accrete/io/detail/bytes.hpp"
+#include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::io {
 
@@ -70,8 +70,7 @@ class mapped_file {
 
  private:
   [[noreturn]] void fail(std::string const& got, std::string const& hint) const {
-    throw io_error("io::mapped_file " + detail::path_text(path_), got, "a readable file that is not empty",
-                   hint);
+    throw io_error("io::mapped_file " + path_text(path_), got, "a readable file that is not empty", hint);
   }
 
   std::filesystem::path path_;

@@ -89,9 +89,5 @@ inline void require_consistent(model_config const& c, std::string const& where) 
     throw io_error(where + ": rope_theta", std::to_string(c.rope_theta), "a number above 1");
 }
 
-[[nodiscard]] inline std::string shape_text(std::array<index_t, 2> const& s) {
-  return "[" + std::to_string(s[0]) + ", " + std::to_string(s[1]) + "]";
-}
-
 }  // namespace detail
 }  // namespace accrete::inline v0::io

@@ -4,9 +4,9 @@
 #include <system_error>
 
 #include "accrete/core/error.hpp"
-#include "accrete/io/detail/bytes.hpp"
 #include "accrete/io/gguf_weights.hpp"
 #include "accrete/io/hf_weights.hpp"
+#include "accrete/io/message_text.hpp"
 #include "accrete/io/weight_source.hpp"
 
 namespace accrete::inline v0::io {
@@ -17,7 +17,7 @@ namespace accrete::inline v0::io {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return std::make_unique<hf_weights>(path);
   if (path.extension() == ".safetensors")
-    throw io_error("io::open_weights " + detail::path_text(path), "a safetensors file",
+    throw io_error("io::open_weights " + path_text(path), "a safetensors file",
                    "the directory that holds it and config.json");
   return std::make_unique<gguf_weights>(path);
 }

@@ -13,8 +13,8 @@ inline void require_writable_folder(std::filesystem::path const& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed)
-    throw io_error("folder " + detail::path_text(folder), "'" + failed.message() + "'",
-                   "a folder that can be written", "choose another");
+    throw io_error("folder " + path_text(folder), "'" + failed.message() + "'", "a folder that can be written",
+                   "choose another");
   auto const probe = folder / ".probe";
   write_atomically(probe, "written to see whether it can be\n");
   std::filesystem::remove(probe, failed);

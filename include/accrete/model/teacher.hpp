@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "accrete/data/tokenizer.hpp"
 #include "accrete/io/weights.hpp"

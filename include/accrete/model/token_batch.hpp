@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+
 #include "accrete/backend/backend.hpp"
 #include "accrete/data/ragged_batch.hpp"
 

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "accrete/growth/schedule.hpp"
 #include "accrete/placement/norm_placement.hpp"

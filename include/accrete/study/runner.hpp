@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,9 +86,9 @@ class runner {
         results_.add(*std::move(done));
         continue;
       }
-      auto& prepared = prepared_for(s);
+      auto& text = prepared();
       auto const model = make(seed{s});
-      if (!train_cell<P>(*model, prepared, c)) return false;
+      if (!train_cell<P>(*model, text, c)) return false;
       save(c, options_.out);
       results_.add(std::move(c));
     }
@@ -97,13 +96,14 @@ class runner {
   }
 
   template <norm_placement P>
-  bool train_cell(model::grown_model<P, B>& model, train::prepared_text<B> const& prepared, cell& c) {
+  bool train_cell(model::grown_model<P, B>& model, train::prepared_text<B> const& text, cell& c) {
     recipe r = recipe_;
     r.seed = seed{c.seed};
     train::progress_line line(title_of(c), train::total_updates(train::phases_of(model.schedule(), r)),
                               options_.progress);
-    train::trainer<P, B> run(model, teacher_, prepared.for_updates(train::shard_updates(model.schedule(), r)),
-                             r, events_of(c, line));
+    train::trainer<P, B> run(model, teacher_,
+                             text.for_updates(train::shard_updates(model.schedule(), r), r.seed), r,
+                             events_of(c, line));
     auto const result = run.run();
     model.parameters([&](auto& p) {
       c.parameters += p.value.size();
@@ -151,18 +151,16 @@ class runner {
     return events;
   }
 
-  train::prepared_text<B>& prepared_for(std::uint64_t s) {
-    auto& slot = prepared_[s];
-    if (!slot) {
-      recipe r = recipe_;
-      r.seed = seed{s};
-      slot = std::make_unique<train::prepared_text<B>>(teacher_, text_, r, options_.longest_updates,
-                                                       options_.text);
+  /// Made when the first cell wants it: where all are finished the teacher is not asked at all.
+  train::prepared_text<B>& prepared() {
+    if (!prepared_) {
+      prepared_ = std::make_unique<train::prepared_text<B>>(teacher_, text_, recipe_, options_.longest_updates,
+                                                            options_.text);
       if (!options_.text.cache_folder.empty())
-        note(fmt::format("teacher's states for seed {}: {}", s,
-                         slot->teacher_reused() ? "from the cache" : "computed and cached"));
+        note(fmt::format("teacher's states: {}",
+                         prepared_->teacher_reused() ? "from the cache" : "computed and cached"));
     }
-    return *slot;
+    return *prepared_;
   }
 
   /// Everything a cell's numbers depend on.
@@ -170,15 +168,17 @@ class runner {
     auto const& r = recipe_;
     // Numbers as `{}` writes them come back to the same bits.
     return fmt::format(
-        "accrete {}.{}; {}; backend {}, {} bytes; teacher {}; text {}; validation {}; seed {}; steps {}; batch "
+        "accrete {}.{}; {}; backend {}, {} bytes; teacher {}; text {}; validation {} of split {}; seed {}; "
+        "steps {}; batch "
         "{}; micro "
         "{}; "
         "lr {} to {}, warmup {}; adam {} {} {}, decay {}, clip {}; tau {}, alpha {}, gamma {}; evaluate every "
         "{}",
         ACCRETE_VERSION_MAJOR, ACCRETE_VERSION_MINOR, student_text, B::name(), sizeof(typename B::scalar),
-        teacher_.identity(), text_identity_, options_.text.validation_documents, s, r.steps, r.batch_tokens,
-        r.micro_tokens, r.peak_learning_rate, r.min_learning_rate, r.warmup, r.beta1, r.beta2, r.epsilon,
-        r.weight_decay, r.max_gradient_norm, r.temperature, r.alpha, r.gamma, r.evaluate_every);
+        teacher_.identity(), text_identity_, options_.text.validation_documents, options_.text.split_seed.value,
+        s, r.steps, r.batch_tokens, r.micro_tokens, r.peak_learning_rate, r.min_learning_rate, r.warmup,
+        r.beta1, r.beta2, r.epsilon, r.weight_decay, r.max_gradient_norm, r.temperature, r.alpha, r.gamma,
+        r.evaluate_every);
   }
   void note(std::string const& text) const {
     fmt::print(options_.progress, "{}\n", text);
@@ -191,7 +191,7 @@ class runner {
   runner_options options_;
   std::string text_identity_;
   std::optional<io::line_log> log_;
-  std::map<std::uint64_t, std::unique_ptr<train::prepared_text<B>>> prepared_;
+  std::unique_ptr<train::prepared_text<B>> prepared_;
   results results_;
   std::size_t num_run_ = 0;
   std::size_t cell_number_ = 0;

@@ -33,5 +33,8 @@ template <class T>
 view<T const, 2> view_of(Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> const& m) {
   return {m.data(), {m.rows(), m.cols()}};
 }
+template <class T>
+void view_of(Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> const&&) =
+    delete;  // it would dangle
 
 }  // namespace accrete::inline v0

@@ -42,5 +42,7 @@ view<T const, int(Rank)> view_of(xt::xtensor<T, Rank, xt::layout_type::row_major
   for (std::size_t d = 0; d < Rank; ++d) extents[d] = index_t(x.shape()[d]);
   return {x.data(), extents};
 }
+template <class T, std::size_t Rank>
+void view_of(xt::xtensor<T, Rank, xt::layout_type::row_major> const&&) = delete;  // it would dangle
 
 }  // namespace accrete::inline v0

@@ -36,7 +36,7 @@ distilled distill(model::grown_model<P, B>& s, teacher<B>& t, data::corpus const
   r.check();
   index_t const updates = train::shard_updates(s.schedule(), r);
   train::prepared_text<B> const prepared(t, text, r, updates, options);
-  train::trainer<P, B> run(s, t, prepared.for_updates(updates), r, std::move(events));
+  train::trainer<P, B> run(s, t, prepared.for_updates(updates, r.seed), r, std::move(events));
   return {run.run()};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <cstddef>
 
 #include "accrete/data/corpus.hpp"
 #include "accrete/data/document_order.hpp"
@@ -26,9 +27,7 @@ distillation::loss_sums cross_entropy_of(teacher<B>& t, data::corpus const& text
     documents.next_batch(batch, capacity);
     data::check_ids(batch, vocabulary);
     auto const views = model::views_of(batch);
-    auto part = head.cross_entropy_of(t.context(), t.forward(views, memory), t.head()->view(), views.targets);
-    part.targets = batch.num_targets;
-    sums += part;
+    sums += head.cross_entropy_of(t.context(), t.forward(views, memory), t.head()->view(), views.targets);
   } while (!documents.at_end_of_epoch());
   return sums;
 }

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "accrete/data/corpus.hpp"
-#include "accrete/data/document_order.hpp"
+#include "accrete/data/shard.hpp"
 #include "accrete/distill/teacher_cache.hpp"
 #include "accrete/distill/teacher_states.hpp"
 #include "accrete/train/recipe.hpp"
@@ -22,7 +22,8 @@ struct text_options {
   std::function<void(index_t done, index_t all)> on_teacher{};  ///< tokens the teacher has answered; may throw
 };
 
-/// The text of runs that share seed and sizes: split once, the teacher asked once. The teacher must outlive it.
+/// The text of runs that share sizes, whatever their seed: split once, the teacher asked once. The teacher must
+/// outlive it.
 template <backend B>
 class prepared_text {
  public:
@@ -31,16 +32,18 @@ class prepared_text {
       : recipe_(r.checked()),
         split_(std::make_unique<data::split_corpus>(
             data::split_validation(all, o.validation_documents, o.split_seed))),
-        longest_(data::shard_for(split_->training, r.seed, updates, r.batch_tokens)),
+        pool_(split_->training, o.split_seed, r.steps, updates, r.batch_tokens),
         validation_(data::whole_shard(split_->validation, o.split_seed)) {
+    (void)for_updates(updates, r.seed);  // a text that is too small is told before the teacher runs
     index_t const capacity = r.micro_capacity();
-    training_states_ = states(t, split_->training, longest_, capacity, o);
+    training_states_ = states(t, split_->training, pool_.documents(), capacity, o);
     validation_states_ = states(t, split_->validation, validation_, capacity, o);
   }
 
-  /// For a run of so many distinct updates; shorter runs read the first documents of longer ones.
-  [[nodiscard]] run_data<B> for_updates(index_t updates) const {
-    return {&split_->training, data::shard_for(split_->training, recipe_.seed, updates, recipe_.batch_tokens),
+  /// For a run of so many distinct updates; a longer run starts with the batches of a shorter one. Throws
+  /// config_error when this seed's batches need more text than there is.
+  [[nodiscard]] run_data<B> for_updates(index_t updates, seed s) const {
+    return {&split_->training, data::shard_for(split_->training, pool_.order(s), updates, recipe_.batch_tokens),
             training_states_.get(), &split_->validation, validation_states_.get()};
   }
   [[nodiscard]] data::split_corpus const& split() const { return *split_; }
@@ -63,7 +66,8 @@ class prepared_text {
 
   recipe recipe_;
   std::unique_ptr<data::split_corpus> split_;  // at one address: run_data points into it
-  data::shard longest_, validation_;
+  data::document_pool pool_;
+  data::shard validation_;
   std::unique_ptr<distillation::teacher_states<B>> training_states_, validation_states_;
 };
 

@@ -155,10 +155,8 @@ class trainer {
       auto const batch = model::views_of(micro_);
       auto const asked = data_.validation_states->hidden(micro_);
       auto const hidden = student_.forward(batch, workspace_);
-      auto part = head_.distill(student_.context(), asked, teacher_.head()->view(), hidden, student_.head(),
-                                batch.targets, recipe_.weights(micro_.num_targets), {});
-      part.targets = micro_.num_targets;
-      sums += part;
+      sums += head_.distill(student_.context(), asked, teacher_.head()->view(), hidden, student_.head(),
+                            batch.targets, recipe_.weights(micro_.num_targets), {});
     } while (!documents.at_end_of_epoch());
     double const kd = sums.mean_kd(), ce = sums.mean_ce();
     if (double const loss = recipe_.alpha * kd + recipe_.gamma * ce; !std::isfinite(loss))
@@ -181,10 +179,9 @@ class trainer {
     auto const batch = model::views_of(micro);
     auto const asked = data_.training_states->hidden(micro);
     auto const hidden = student_.forward(batch, workspace_);
-    auto sums = head_.distill(student_.context(), asked, teacher_.head()->view(), hidden, student_.head(),
-                              batch.targets, weights, workspace_.dhidden.slice(0, batch.num_tokens()));
+    auto const sums = head_.distill(student_.context(), asked, teacher_.head()->view(), hidden, student_.head(),
+                                    batch.targets, weights, workspace_.dhidden.slice(0, batch.num_tokens()));
     student_.backward(batch, workspace_);
-    sums.targets = micro.num_targets;
     return sums;
   }
 

@@ -1,13 +1,21 @@
-// A program of somebody else.
+// A program of somebody else, with something of every library that the headers want linked.
 #include <accrete/accrete.hpp>
 
 #include <cstdio>
 
 int main() {
   accrete::random_stream const stream(accrete::seed{42}, "packaging");
-  double values[6];
-  for (unsigned i = 0; i < 6; ++i) values[i] = stream.uniform(i);
-  accrete::view<double, 2> const table(values, {2, 3});  // [2, 3]
-  std::printf("accrete %d.%d: %td values\n", ACCRETE_VERSION_MAJOR, ACCRETE_VERSION_MINOR, table.size());
-  return table.size() == 6 ? 0 : 1;
+  accrete::tensor<float, 2> table({2, 3});
+  for (accrete::index_t i = 0; i < table.size(); ++i) table.data()[i] = float(stream.uniform(unsigned(i)));
+  accrete::cpu::backend<float> const ctx(2);
+  scale(ctx, 2.0, table.view(), table.view());
+
+  accrete::data::word_splitter const splitter(accrete::data::find_split_rule("gpt-2").pattern);
+  auto memory = splitter.make_memory();
+  int words = 0;
+  splitter.split("built up in depth", memory, [&](std::string_view) { ++words; });
+
+  std::printf("accrete %d.%d: %td values, %d words\n", ACCRETE_VERSION_MAJOR, ACCRETE_VERSION_MINOR,
+              table.size(), words);
+  return table.size() == 6 && words == 4 ? 0 : 1;
 }

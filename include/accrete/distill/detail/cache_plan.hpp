@@ -17,8 +17,9 @@
 #include "accrete/data/corpus.hpp"
 #include "accrete/data/document_order.hpp"
 #include "accrete/data/ragged_batch.hpp"
+#include "accrete/io/bytes.hpp"
 #include "accrete/io/content_hash.hpp"
-#include "accrete/io/detail/bytes.hpp"
+#include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::distillation {
 
@@ -35,7 +36,7 @@ namespace detail {
   std::uint64_t h = 0x9E3779B97F4A7C15ull ^ bytes.size();
   auto const mix = [&h](std::uint64_t word) { h = std::rotl((h ^ word) * 0xD6E8FEB86659FD93ull, 29); };
   std::size_t at = 0;
-  for (; at + 8 <= bytes.size(); at += 8) mix(io::detail::load<std::uint64_t>(bytes.data() + at));
+  for (; at + 8 <= bytes.size(); at += 8) mix(io::load<std::uint64_t>(bytes.data() + at));
   std::uint64_t rest = 0;
   if (at < bytes.size()) std::memcpy(&rest, bytes.data() + at, bytes.size() - at);
   mix(rest);
@@ -47,8 +48,8 @@ inline void require_room(std::filesystem::path const& folder, std::size_t bytes)
   std::error_code unknown;
   auto const room = std::filesystem::space(folder, unknown);
   if (!unknown && room.available < bytes)
-    throw io_error("distillation::teacher_cache " + io::detail::path_text(folder),
-                   io::detail::bytes_text(room.available) + " free", io::detail::bytes_text(bytes),
+    throw io_error("distillation::teacher_cache " + io::path_text(folder),
+                   io::bytes_text(room.available) + " free", io::bytes_text(bytes),
                    "make room, name another folder, or run without the cache");
 }
 

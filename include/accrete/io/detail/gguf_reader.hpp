@@ -9,8 +9,9 @@
 #include <utility>
 
 #include "accrete/core/error.hpp"
-#include "accrete/io/detail/bytes.hpp"
+#include "accrete/io/bytes.hpp"
 #include "accrete/io/ggml_type.hpp"
+#include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::io::detail {
 

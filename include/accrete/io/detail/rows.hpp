@@ -7,7 +7,7 @@
 
 #include "accrete/core/error.hpp"
 #include "accrete/core/view.hpp"
-#include "accrete/io/detail/bytes.hpp"
+#include "accrete/io/bytes.hpp"
 #include "accrete/io/half.hpp"
 
 namespace accrete::inline v0::io::detail {

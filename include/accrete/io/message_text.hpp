@@ -1,36 +1,18 @@
 #pragma once
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
-#include <limits>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 
-namespace accrete::inline v0::io::detail {
+#include "accrete/core/view.hpp"
 
-static_assert(std::endian::native == std::endian::little,
-              "[accrete] io: files are little endian and read in place. Use a little-endian machine");
+// How the messages of everything that reads and writes files spell what they name.
 
-/// Reads a number at any byte address: the tensors of old safetensors files start at odd ones.
-template <class T>
-[[nodiscard]] T load(std::byte const* at) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
+namespace accrete::inline v0::io {
 
-/// Nothing where the product passes 2^63 - 1, the largest size the library can hold.
-[[nodiscard]] inline std::optional<std::uint64_t> multiply(std::uint64_t a, std::uint64_t b) {
-  constexpr std::uint64_t most = std::uint64_t((std::numeric_limits<std::int64_t>::max)());
-  if (a > most || b > most || (a != 0 && b > most / a)) return std::nullopt;
-  return a * b;
-}
-
+namespace detail {
 /// Bytes of the UTF-8 character that `text` begins with; 0 if it begins with none. Overlong forms are let
 /// through.
 [[nodiscard]] inline std::size_t character_length(std::string_view text) {
@@ -46,6 +28,7 @@ template <class T>
     if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return 0;
   return n;
 }
+}  // namespace detail
 
 /// A name out of a file, fit for a one-line message: control characters and bytes that are no UTF-8 escaped,
 /// long ones cut.
@@ -56,7 +39,7 @@ template <class T>
   auto const shown = text.substr(0, longest);
   for (std::size_t i = 0; i < shown.size();) {
     unsigned const byte = static_cast<unsigned char>(shown[i]);
-    std::size_t const n = character_length(shown.substr(i));
+    std::size_t const n = detail::character_length(shown.substr(i));
     i += n == 0 ? 1 : n;
     if (n != 0 && byte >= 0x20 && byte != 0x7f) {
       out += shown.substr(i - n, n);
@@ -79,5 +62,10 @@ template <class T>
 [[nodiscard]] inline std::string bytes_text(std::uint64_t count) {
   return std::to_string(count) + " bytes";
 }
+[[nodiscard]] inline std::string shape_text(std::span<index_t const> shape) {
+  std::string text = "[";
+  for (std::size_t d = 0; d < shape.size(); ++d) text += (d == 0 ? "" : ", ") + std::to_string(shape[d]);
+  return text + "]";
+}
 
-}  // namespace accrete::inline v0::io::detail
+}  // namespace accrete::inline v0::io
