@@ -64,7 +64,7 @@ void declare(CLI::App& app, settings& o) {
   o.text.declare(app);
   app.add_option("--out", o.out, "where log.jsonl, table.csv, report.md and finished cells go")
       ->capture_default_str();
-  app.add_flag("--quick", o.quick, "a smaller run: under three minutes");
+  app.add_flag("--quick", o.quick, "a smaller run, of a minute");
   app.add_option("--seeds", o.seeds, "the seeds themselves, as 1,2,3; tables get 95% intervals from two on")
       ->capture_default_str()
       ->delimiter(',');
@@ -151,9 +151,9 @@ ac::study::report_facts facts_of(settings const& o, ac::teacher<backend> const& 
 
 /// A run of a few minutes; what was asked for by name stays.
 void make_quick(CLI::App const& app, settings& o) {
-  if (app.count("--steps") == 0) o.recipe.steps = 8;
+  if (app.count("--steps") == 0) o.recipe.steps = 6;
   if (app.count("--batch-tokens") == 0) o.recipe.batch_tokens = 256;
-  if (app.count("--validation-documents") == 0) o.validation_documents = 8;
+  if (app.count("--validation-documents") == 0) o.validation_documents = 6;
 }
 
 int run(settings o) {
