@@ -31,6 +31,7 @@
 #include "accrete/data/corpus.hpp"
 #include "accrete/data/document_order.hpp"
 #include "accrete/data/gguf_tokenizer.hpp"
+#include "accrete/data/hf_tokenizer.hpp"
 #include "accrete/data/open.hpp"
 #include "accrete/data/padded.hpp"
 #include "accrete/data/ragged_batch.hpp"

@@ -21,7 +21,7 @@ case $how in
     eigen=$(pkg-config --cflags-only-I eigen3 | sed 's/-I/-isystem /g')
     # shellcheck disable=SC2086  # flags are words
     "$compiler" -std=c++20 -Wall -Wextra -Werror -fopenmp -I "$source/include" $eigen "$here/consumer/main.cpp" \
-      -o "$out/consumer" -lpcre2-8 -lfmt
+      -o "$out/consumer" -lpcre2-8 -lutf8proc -lz -lzstd -lfmt
     "$out/consumer"
     exit
     ;;

@@ -96,4 +96,5 @@ def main():
     print("};\n// clang-format on\n\n}  // namespace test")
 
 
-main()
+if __name__ == "__main__":
+    main()

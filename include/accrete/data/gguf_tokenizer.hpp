@@ -15,9 +15,11 @@ namespace accrete::inline v0::data {
 inline tokenizer_spec tokenizer_spec_from_gguf(io::gguf_file const& file) {
   auto const model = file.get<std::string_view>("tokenizer.ggml.model");
   if (model != "gpt2")
-    throw io_error("data::tokenizer_spec_from_gguf", "tokenizer.ggml.model " + io::name_text(model),
-                   "'gpt2', a byte-level BPE", "other kinds of tokenizer are not supported");
+    throw io_error("data::tokenizer " + io::path_text(file.path()),
+                   "tokenizer.ggml.model " + io::name_text(model), "'gpt2', a byte-level BPE",
+                   "other kinds of tokenizer are not supported");
   tokenizer_spec spec;
+  spec.source = io::path_text(file.path());
   auto const tokens = file.get<std::vector<std::string_view>>("tokenizer.ggml.tokens");
   spec.tokens.assign(tokens.begin(), tokens.end());
   auto const merges = file.get<std::vector<std::string_view>>("tokenizer.ggml.merges");
@@ -28,6 +30,8 @@ inline tokenizer_spec tokenizer_spec_from_gguf(io::gguf_file const& file) {
   spec.eos = file.get<std::int32_t>("tokenizer.ggml.eos_token_id", -1);
   spec.unknown = file.get<std::int32_t>("tokenizer.ggml.unknown_token_id", -1);
   spec.add_bos = file.get<bool>("tokenizer.ggml.add_bos_token", false);
+  spec.add_eos = file.get<bool>("tokenizer.ggml.add_eos_token", false);
+  if (spec.split == "qwen2") spec.normalization = normal_form::nfc;
   return spec;
 }
 

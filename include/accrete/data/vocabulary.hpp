@@ -1,6 +1,5 @@
 #pragma once
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,41 +16,29 @@
 namespace accrete::inline v0::data {
 
 namespace detail {
-[[noreturn]] inline void bad_tokenizer(std::string const& got, std::string const& expected) {
-  throw io_error("data::tokenizer", got, expected, "the file may be damaged or of another kind");
+[[noreturn]] inline void bad_tokenizer(tokenizer_spec const& spec, std::string const& got,
+                                       std::string const& expected) {
+  throw io_error("data::tokenizer" + (spec.source.empty() ? "" : " " + spec.source), got, expected,
+                 "the file may be damaged or of another kind");
 }
 }  // namespace detail
 
 /// The tokens of a tokenizer as bytes. Views go into one buffer, so it stays where it is made.
 class vocabulary {
  public:
-  /// A token that is looked for in the text itself, before it is split.
-  struct added_token {
-    std::string_view text;
-    std::int32_t id;
-    bool control;
-  };
-
   /// Throws `io_error` on tokens that contradict themselves.
   explicit vocabulary(tokenizer_spec const& spec) : kinds_(spec.kinds) {
-    if (spec.tokens.empty()) detail::bad_tokenizer("0 tokens", "1 or more");
+    if (spec.tokens.empty()) detail::bad_tokenizer(spec, "0 tokens", "1 or more");
     if (kinds_.empty()) kinds_.assign(spec.tokens.size(), tokenizer_spec::normal);
     if (kinds_.size() != spec.tokens.size())
-      detail::bad_tokenizer(std::to_string(kinds_.size()) + " token kinds", std::to_string(spec.tokens.size()));
+      detail::bad_tokenizer(spec, std::to_string(kinds_.size()) + " token kinds",
+                            std::to_string(spec.tokens.size()));
     if (spec.tokens.size() > INT32_MAX)
-      detail::bad_tokenizer(std::to_string(spec.tokens.size()) + " tokens", "fewer than 2^31");
+      detail::bad_tokenizer(spec, std::to_string(spec.tokens.size()) + " tokens", "fewer than 2^31");
     read_bytes(spec);
-    for (std::size_t id = 0; id < pieces_.size(); ++id) {
+    words_.reserve(pieces_.size());
+    for (std::size_t id = 0; id < pieces_.size(); ++id)
       if (kinds_[id] == tokenizer_spec::normal) words_.try_emplace(pieces_[id], std::int32_t(id));
-      bool const control = kinds_[id] == tokenizer_spec::control;
-      if ((!control && kinds_[id] != tokenizer_spec::user_defined) || pieces_[id].empty()) continue;
-      added_[static_cast<unsigned char>(pieces_[id][0])].push_back({pieces_[id], std::int32_t(id), control});
-      ++(control ? num_control_ : num_user_defined_);
-    }
-    for (auto& list : added_)
-      std::stable_sort(list.begin(), list.end(), [](added_token const& a, added_token const& b) {
-        return a.text.size() > b.text.size();
-      });
   }
   vocabulary(vocabulary const&) = delete;
   vocabulary& operator=(vocabulary const&) = delete;
@@ -87,17 +74,6 @@ class vocabulary {
     return other == pieces_.end() ? -1 : std::int32_t(other - pieces_.begin());
   }
 
-  /// True when `match_added` can find anything.
-  [[nodiscard]] bool has_added(bool with_control) const {
-    return num_user_defined_ > 0 || (with_control && num_control_ > 0);
-  }
-  /// The longest added token that `rest` (not empty) starts with, or nothing.
-  [[nodiscard]] added_token const* match_added(std::string_view rest, bool with_control) const {
-    for (added_token const& a : added_[static_cast<unsigned char>(rest[0])])
-      if ((with_control || !a.control) && rest.starts_with(a.text)) return &a;
-    return nullptr;
-  }
-
  private:
   void read_bytes(tokenizer_spec const& spec) {
     std::vector<std::size_t> ends;
@@ -105,7 +81,7 @@ class vocabulary {
       std::string const& token = spec.tokens[id];
       auto const bytes = kinds_[id] == tokenizer_spec::normal ? gpt2_bytes.read(token) : std::optional(token);
       if (!bytes)
-        detail::bad_tokenizer("token " + std::to_string(id) + " with a character that stands for no byte",
+        detail::bad_tokenizer(spec, "token " + std::to_string(id) + " with a character that stands for no byte",
                               "GPT-2's byte alphabet");
       bytes_.insert(bytes_.end(), bytes->begin(), bytes->end());
       ends.push_back(bytes_.size());
@@ -126,8 +102,6 @@ class vocabulary {
   std::vector<std::string_view> pieces_;
   std::vector<std::int32_t> kinds_;
   std::unordered_map<std::string_view, std::int32_t> words_;
-  std::array<std::vector<added_token>, 256> added_;  // by their first byte, the longest first
-  std::size_t num_control_ = 0, num_user_defined_ = 0;
 };
 
 }  // namespace accrete::inline v0::data

@@ -47,10 +47,11 @@ class word_splitter {
     return made;
   }
 
-  /// Calls `visit(std::string_view word)` for every word, in order; together they are the text. What no
-  /// alternative matches becomes a word too. The text must be valid UTF-8: it is not checked again.
+  /// Calls `visit(std::string_view piece, bool matched)` for matches and what lies between them, in order;
+  /// together they are the text. Of all pieces only a match may be empty. The text must be valid UTF-8: it is
+  /// not checked again.
   template <class Visit>
-  void split(std::string_view text, memory const& m, Visit&& visit) const {
+  void for_each_piece(std::string_view text, memory const& m, Visit&& visit) const {
     auto const* const subject = reinterpret_cast<PCRE2_SPTR8>(text.data());
     std::size_t const* const match = pcre2_get_ovector_pointer_8(m.get());
     std::size_t done = 0, from = 0;
@@ -63,12 +64,20 @@ class word_splitter {
       if (found < 0)
         throw error("data::word_splitter", "'" + message(found) + "' at byte " + std::to_string(from),
                     "a match or none");
-      if (match[0] > done) visit(text.substr(done, match[0] - done));
-      if (match[1] > match[0]) visit(text.substr(match[0], match[1] - match[0]));
+      if (match[0] > done) visit(text.substr(done, match[0] - done), false);
+      visit(text.substr(match[0], match[1] - match[0]), true);
       done = match[1];
       from = match[1] > match[0] ? match[1] : after(text, match[1]);
     }
-    if (done < text.size()) visit(text.substr(done));
+    if (done < text.size()) visit(text.substr(done), false);
+  }
+
+  /// Calls `visit(std::string_view word)` for every word: what the pattern matches, and what it does not.
+  template <class Visit>
+  void split(std::string_view text, memory const& m, Visit&& visit) const {
+    for_each_piece(text, m, [&](std::string_view piece, bool) {
+      if (!piece.empty()) visit(piece);
+    });
   }
 
  private:
