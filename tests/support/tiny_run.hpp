@@ -67,7 +67,8 @@ struct tiny_run {
   accrete::train::trainer<Placement, B> trainer;
 
   explicit tiny_run(accrete::recipe const& r, accrete::train::run_events events = {},
-                    accrete::train::text_options const& options = tiny_options(), tiny_shape const& shape = {})
+                    accrete::train::text_options const& options = tiny_options(), tiny_shape const& shape = {},
+                    accrete::train::checkpoint_options keep = {})
       : recipe(r),
         teacher(tiny_teacher<B>(shape)),
         text(tiny_corpus()),
@@ -75,7 +76,7 @@ struct tiny_run {
         prepared(teacher, text, r, updates, options),
         data(prepared.for_updates(updates, r.seed)),
         student(teacher, r.seed),
-        trainer(student, teacher, data, r, std::move(events)) {}
+        trainer(student, teacher, data, r, std::move(events), std::move(keep)) {}
   tiny_run(tiny_run const&) = delete;
   tiny_run& operator=(tiny_run const&) = delete;
 
@@ -110,6 +111,38 @@ inline bool same_records(std::vector<accrete::train::step_record> const& a,
   for (std::size_t i = 0; i < a.size(); ++i)
     if (!same_record(a[i], b[i])) return false;
   return true;
+}
+inline bool same_record(accrete::train::evaluation_record const& a,
+                        accrete::train::evaluation_record const& b) {
+  return a.phase == b.phase && a.step == b.step && a.end_of_phase == b.end_of_phase &&
+         a.active_layers == b.active_layers && a.kd == b.kd && a.ce == b.ce && a.targets == b.targets &&
+         a.tokens.total == b.tokens.total && a.tokens.unique == b.tokens.unique &&
+         a.tokens.active_layer == b.tokens.active_layer;
+}
+inline bool same_records(std::vector<accrete::train::evaluation_record> const& a,
+                         std::vector<accrete::train::evaluation_record> const& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!same_record(a[i], b[i])) return false;
+  return true;
+}
+inline bool same_result(accrete::train::run_result const& a, accrete::train::run_result const& b) {
+  return a.student == b.student && a.seed == b.seed && same_records(a.steps, b.steps) &&
+         same_records(a.evaluations, b.evaluations) && a.skipped == b.skipped && a.finished == b.finished;
+}
+
+/// All that training knows of a student: values, moments and update counts.
+template <class Student>
+snapshot training_state_of(Student& s) {
+  snapshot all;
+  s.parameters([&](auto& p) {
+    all.push_back(named(p.name(), p.value.view()));
+    if (!p.trainable()) return;
+    all.push_back(named(p.name() + " first moment", p.moment1.view()));
+    all.push_back(named(p.name() + " second moment", p.moment2.view()));
+    all.push_back({p.name() + " updates", {double(p.updates)}});
+  });
+  return all;
 }
 
 }  // namespace test

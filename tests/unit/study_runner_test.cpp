@@ -1,8 +1,15 @@
 #include "accrete/study/runner.hpp"
 
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,6 +21,7 @@
 #include "accrete/study/grid.hpp"
 #include "accrete/study/report.hpp"
 #include "support/catch.hpp"
+#include "support/child.hpp"
 #include "support/files.hpp"
 #include "support/tiny_run.hpp"
 
@@ -34,6 +42,8 @@ struct grid_run {
   test::tiny_shape shape = {};
   index_t documents = 220;
   index_t stop_after = -1;  ///< updates
+  index_t kill_after = -1;
+  index_t checkpoint_every = 0;
 
   bool finished = false;
   std::size_t num_run = 0;
@@ -51,7 +61,12 @@ struct grid_run {
     o.longest_updates = 3 * r.steps;
     o.progress = screen;
     index_t updates = 0;
-    o.stop_wanted = [&] { return ++updates == stop_after; };
+    o.stop_wanted = [&] {
+      ++updates;
+      if (updates == kill_after) std::raise(SIGKILL);
+      return updates == stop_after;
+    };
+    o.checkpoints.every_steps = checkpoint_every;
     {
       study::runner<backend> runner(teacher, text, r, o);
       finished = true;
@@ -185,7 +200,7 @@ TEST_CASE("a study runs again what a setting, the text or the teacher changed", 
   CHECK(base().go().num_run == 0);
 }
 
-TEST_CASE("a study that is stopped keeps what is finished, and nothing of the rest", "[study][runner]") {
+TEST_CASE("a study that is stopped goes on inside of the cell it was in", "[study][runner]") {
   test::temporary_folder const folder;
   auto const whole = grid_run{folder / "whole"}.go();
   grid_run stopped{folder / "stopped"};
@@ -195,7 +210,8 @@ TEST_CASE("a study that is stopped keeps what is finished, and nothing of the re
   REQUIRE(stopped.results.cells().size() == 2);
   for (auto const& c : stopped.results.cells()) CHECK(c.schedule == "joint");
   auto files = files_below(folder / "stopped");
-  CHECK(files.size() == 3);
+  CHECK(files.size() == 4);  // two cells, the log, and where the third stands
+  CHECK(files.back() == "step-00000003.safetensors");
   CHECK(read_log(folder / "stopped/log.jsonl").cells.size() == 3);  // the log tells of the stopped one, too
 
   grid_run rest{folder / "stopped"};
@@ -204,6 +220,85 @@ TEST_CASE("a study that is stopped keeps what is finished, and nothing of the re
   CHECK(rest.num_run == 6);
   CHECK(rest.tables == whole.tables);
   CHECK(csv_without_seconds(rest.results) == csv_without_seconds(whole.results));
+  CHECK(rest.progress.find("going on after step 3") != std::string::npos);
+  // No update was done twice, and nothing is left but what a run that was never stopped leaves.
+  CHECK(read_log(folder / "stopped/log.jsonl").steps == read_log(folder / "whole/log.jsonl").steps);
+  CHECK(files_below(folder / "stopped") == files_below(folder / "whole"));
+}
+
+TEST_CASE("a study whose program dies goes on, and its log tells the attempts apart", "[study][runner][U57]") {
+  test::temporary_folder const folder;
+  auto const whole = grid_run{folder / "whole"}.go();
+  for (int const update : {3, 9, 14}) {  // of all cells in turn; each kill loses what came after a checkpoint
+    int const status = test::status_of_child([&] {
+      grid_run dies{folder / "dies"};
+      dies.checkpoint_every = 2;
+      dies.kill_after = update;
+      dies.go();
+    });
+    CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
+  }
+  grid_run rest{folder / "dies"};
+  rest.go();
+  CHECK(rest.finished);
+  CHECK(rest.tables == whole.tables);
+  CHECK(csv_without_seconds(rest.results) == csv_without_seconds(whole.results));
+  CHECK(files_below(folder / "dies") == files_below(folder / "whole"));
+
+  // The last line of each step is the run's; a step that is there twice is there under two attempts.
+  auto const last_lines = [](std::filesystem::path const& path) {
+    std::map<std::string, std::string> last;
+    std::set<std::string> told;
+    auto const text = test::read_file(path);
+    for (std::size_t at = 0; at < text.size();) {
+      auto const line = std::string(text, at, text.find('\n', at) - at);
+      at += line.size() + 1;
+      auto j = nlohmann::json::parse(line);
+      auto const kind = j.at("kind").get<std::string>();
+      if (kind != "step" && kind != "evaluation") continue;
+      auto const key = fmt::format("{} {} {} {} {}", j.at("placement").dump(), j.at("schedule").dump(),
+                                   j.at("seed").dump(), kind, j.at("step").dump());
+      CHECK(told.insert(key + j.at("attempt").dump()).second);
+      for (char const* own : {"attempt", "seconds"}) j.erase(own);
+      last[key] = j.dump();
+    }
+    return last;
+  };
+  auto const log = test::read_file(folder / "dies/log.jsonl");
+  CHECK(last_lines(folder / "dies/log.jsonl") == last_lines(folder / "whole/log.jsonl"));
+  CHECK(log.find("\"kind\":\"resume\"") != std::string::npos);
+}
+
+TEST_CASE("a cell whose checkpoints are all damaged is run again", "[study][runner]") {
+  test::temporary_folder const folder;
+  auto const whole = grid_run{folder / "whole"}.go();
+  grid_run stopped{folder / "stopped"};
+  stopped.stop_after = 2 + 2 + 3;
+  stopped.go();
+  for (auto const& entry : std::filesystem::recursive_directory_iterator(folder / "stopped" / "checkpoints"))
+    if (entry.is_regular_file()) std::filesystem::resize_file(entry.path(), 100);
+  grid_run rest{folder / "stopped"};
+  rest.go();
+  CHECK(rest.finished);
+  CHECK(csv_without_seconds(rest.results) == csv_without_seconds(whole.results));
+  CHECK(rest.progress.find("looking for an older one") != std::string::npos);
+  CHECK(files_below(folder / "stopped") == files_below(folder / "whole"));
+}
+
+TEST_CASE("two studies in one folder are one too many", "[study][runner]") {
+  test::temporary_folder const folder;
+  auto teacher = test::tiny_teacher<reference::backend<double>>();
+  auto const text = test::tiny_corpus();
+  study::runner_options o;
+  o.out = folder / "out";
+  o.progress = stderr;
+  study::runner<reference::backend<double>> const first(teacher, text, test::tiny_recipe(), o);
+  auto const refused = test::error_of(
+      [&] { study::runner<reference::backend<double>> const second(teacher, text, test::tiny_recipe(), o); });
+  CAPTURE(refused);
+  CHECK(test::one_line(refused));
+  CHECK(refused.find("folder '" + o.out.string() + "': got 'process " + std::to_string(::getpid()) + " on ") ==
+        0);
 }
 
 TEST_CASE("a damaged cell is run again, with the same result", "[study][runner]") {

@@ -1,5 +1,4 @@
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <csignal>
@@ -13,6 +12,7 @@
 #include "accrete/train/stop_signal.hpp"
 #include "accrete/train/trainer.hpp"
 #include "support/catch.hpp"
+#include "support/child.hpp"
 #include "support/files.hpp"
 #include "support/tiny_run.hpp"
 
@@ -47,19 +47,6 @@ model::parameter<reference::backend<double>>& parameter_named(Run& run, std::str
   });
   REQUIRE(found != nullptr);
   return *found;
-}
-
-/// How a child that runs `body` ends.
-template <class Body>
-int status_of_child(Body&& body) {
-  pid_t const child = ::fork();
-  if (child == 0) {
-    body();
-    ::_exit(0);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return status;
 }
 
 }  // namespace
@@ -121,7 +108,7 @@ TEST_CASE("SIGINT and SIGTERM stop a run after its step, and the handlers before
 
 TEST_CASE("a second signal ends the process", "[train][stop]") {
   auto const ends = [](int signals) {
-    return status_of_child([&] {
+    return test::status_of_child([&] {
       std::signal(SIGINT, SIG_DFL);
       train::stop_signal const stop;
       for (int i = 0; i < signals; ++i) std::raise(SIGINT);

@@ -47,6 +47,23 @@ namespace detail {
   return 0;
 }
 
+/// Makes a folder's names durable; the error's number, 0 where there is none. Some file systems cannot sync a
+/// folder; then there is nothing to do.
+[[nodiscard]] inline int sync_folder(std::filesystem::path const& folder) {
+  int const handle = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (handle < 0) return 0;
+  int const code = ::fsync(handle) == 0 ? 0 : errno;
+  ::close(handle);
+  return code == EINVAL || code == ENOTSUP || code == EROFS ? 0 : code;
+}
+
+/// A name beside `path` that no other writer uses.
+[[nodiscard]] inline std::filesystem::path temporary_beside(std::filesystem::path path) {
+  static std::atomic<unsigned> counter{0};  // two writers of one name in one process keep apart
+  path += ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter++);
+  return path;
+}
+
 }  // namespace detail
 
 /// A file that is either wholly there or not at all: written beside its place as `name.tmp.<pid>.<n>`, synced,
@@ -55,14 +72,12 @@ namespace detail {
 class atomic_file {
  public:
   explicit atomic_file(std::filesystem::path path) : path_(std::move(path)) {
-    static std::atomic<unsigned> counter{0};  // two writers of one name in one process keep apart
     std::error_code code;
     auto const status = std::filesystem::status(path_, code);
     if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
       throw io_error(where(), std::filesystem::is_directory(status) ? "a directory" : "a special file",
                      "a plain file or none at that place", "give another path");
-    temporary_ = path_;
-    temporary_ += ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter++);
+    temporary_ = detail::temporary_beside(path_);
     buffer_.reserve(buffer_size);
     handle_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (handle_ < 0) fail(errno, "to create it", "does its folder exist, and may you write there?");
@@ -95,13 +110,9 @@ class atomic_file {
     if (::close(std::exchange(handle_, -1)) != 0) fail(errno, "to close it", "");
     if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno, "to rename " + path_text(temporary_), "");
     temporary_.clear();
-    // The new name itself is in the folder. Some file systems cannot sync one; then there is nothing to do.
-    auto const folder = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
-    int const handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (handle < 0) return;
-    int const code = ::fsync(handle) == 0 ? 0 : errno;
-    ::close(handle);
-    if (code != 0 && code != EINVAL && code != ENOTSUP && code != EROFS) fail(code, "to sync its folder", "");
+    if (int const code = detail::sync_folder(path_.parent_path());
+        code != 0)  // the new name itself is in there
+      fail(code, "to sync its folder", "");
   }
 
  private:

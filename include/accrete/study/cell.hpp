@@ -27,6 +27,7 @@ struct cell {
   std::int64_t parameters = 0;
   std::int64_t trained_parameters = 0;  ///< in the last phase
   double seconds = 0;
+  index_t skipped = 0;  ///< updates whose loss or gradient was not finite
   std::vector<train::evaluation_record> evaluations;
 
   /// The evaluation at the end of phase p; -1: of the last one.
@@ -54,6 +55,7 @@ inline void save(cell const& c, std::filesystem::path const& out) {
                            {"parameters", c.parameters},
                            {"trained_parameters", c.trained_parameters},
                            {"seconds", c.seconds},
+                           {"skipped", c.skipped},
                            {"evaluations", nlohmann::ordered_json::array()}};
   for (auto const& e : c.evaluations) j["evaluations"].push_back(train::to_json(e));
   std::filesystem::create_directories(out / "cells");
@@ -90,6 +92,7 @@ inline std::optional<cell> load(std::filesystem::path const& out, std::string co
     c.parameters = member(j, "parameters").as_index(where);
     c.trained_parameters = member(j, "trained_parameters").as_index(where);
     c.seconds = member(j, "seconds").as_double(where);
+    if (j.find("skipped") != nullptr) c.skipped = member(j, "skipped").as_index(where);
     for (auto const& e : member(j, "evaluations").items()) {
       train::evaluation_record r;
       r.phase = count_of(e, "phase");

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -11,18 +10,22 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "accrete/core/config.hpp"
+#include "accrete/io/folder_lock.hpp"
+#include "accrete/io/leftovers.hpp"
 #include "accrete/io/line_log.hpp"
 #include "accrete/io/writable_folder.hpp"
+#include "accrete/model/fingerprint.hpp"
 #include "accrete/model/student.hpp"
 #include "accrete/study/cell.hpp"
-#include "accrete/study/fingerprint.hpp"
 #include "accrete/study/tables.hpp"
 #include "accrete/train/prepared_text.hpp"
 #include "accrete/train/progress.hpp"
+#include "accrete/train/run_log.hpp"
 #include "accrete/train/trainer.hpp"
 #include "accrete/wiring/text.hpp"
 
@@ -36,10 +39,13 @@ struct runner_options {
   std::size_t num_cells = 0;    ///< of the grid, all seeds, for "2/4" in the progress lines; 0: not told
   std::FILE* progress = stderr;
   std::function<bool()> stop_wanted;
+  /// Of the cell in progress, in a folder of its own below `out`/checkpoints, gone when the cell is finished.
+  train::checkpoint_options checkpoints{.keep_best = false, .keep_final = false, .damaged_is_none = true};
 };
 
-/// Runs cells of a grid one after the other, skips those that a finished run left behind, and logs every update
-/// to `out`/log.jsonl.
+/// Runs cells of a grid one after the other, skips those that a finished run left behind, goes on with one that
+/// a stop or a crash left in progress, and logs every update to `out`/log.jsonl. While it lives, no other
+/// process runs one in `out`.
 template <backend B>
 class runner {
  public:
@@ -50,10 +56,15 @@ class runner {
         options_(std::move(o)),
         text_identity_(fmt::format("{:016x}", text.identity())) {
     io::require_writable_folder(options_.out);
+    lock_.emplace(options_.out);
+    if (!lock_->held())
+      note(options_.out.string() + ": no locks there; see that no other process writes to it");
+    for (auto const& folder : {options_.out, options_.out / "cells"}) io::remove_leftovers(folder);
     log_.emplace(options_.out / "log.jsonl");
   }
 
-  /// All seeds of one configuration. False when a stop was wanted: the cell that ran is not kept then.
+  /// All seeds of one configuration. False when a stop was wanted: the cell that ran is kept as it stands, to
+  /// go on from there.
   template <norm_placement P, growth_schedule S, class Layer = layer::like_teacher>
   bool run() {
     auto make = [this](seed s) -> std::shared_ptr<model::grown_model<P, B>> {
@@ -61,8 +72,8 @@ class runner {
     };
     growth::plan_view const plan(S::plan);
     auto const student_text =
-        fmt::format("{}: {}; {}: {}; {}", placement::name_of<P>(), fingerprint<P>(plan.final_depth()),
-                    S::name(), fingerprint(plan), Layer::name);
+        fmt::format("{}: {}; {}: {}; {}", placement::name_of<P>(), model::fingerprint<P>(plan.final_depth()),
+                    S::name(), model::fingerprint(plan), Layer::name);
     return run_seeds<P>(placement::name_of<P>(), S::name(), student_text, make);
   }
 
@@ -82,6 +93,7 @@ class runner {
       c.seed = s;
       c.settings = settings_of(student_text, s);
       if (auto done = load(options_.out, c.settings)) {
+        remove_checkpoints(c);
         note(title_of(c) + "  finished before, kept");
         results_.add(*std::move(done));
         continue;
@@ -90,6 +102,7 @@ class runner {
       auto const model = make(seed{s});
       if (!train_cell<P>(*model, text, c)) return false;
       save(c, options_.out);
+      remove_checkpoints(c);
       results_.add(std::move(c));
     }
     return true;
@@ -101,17 +114,32 @@ class runner {
     r.seed = seed{c.seed};
     train::progress_line line(title_of(c), train::total_updates(train::phases_of(model.schedule(), r)),
                               options_.progress);
+    train::run_log const log(*log_, {{"placement", c.placement}, {"schedule", c.schedule}, {"seed", c.seed}});
+    log.append({{"kind", "begin"}, {"settings", c.settings}});
+    auto keep = options_.checkpoints;
+    keep.folder = checkpoints_of(c);
+    ++num_run_;
     train::trainer<P, B> run(model, teacher_,
                              text.for_updates(train::shard_updates(model.schedule(), r), r.seed), r,
-                             events_of(c, line));
+                             log.attach(events_of(c, line)), std::move(keep));
     auto const result = run.run();
     model.parameters([&](auto& p) {
       c.parameters += p.value.size();
       if (p.trainable()) c.trained_parameters += p.value.size();
     });
     c.seconds = result.seconds;
+    c.skipped = result.skipped;
     c.evaluations = result.evaluations;
     return result.finished;
+  }
+
+  [[nodiscard]] std::filesystem::path checkpoints_of(cell const& c) const {
+    return options_.out / "checkpoints" / cell_path(options_.out, c.settings).stem();
+  }
+  void remove_checkpoints(cell const& c) const {
+    std::error_code ignored;
+    std::filesystem::remove_all(checkpoints_of(c), ignored);
+    std::filesystem::remove(options_.out / "checkpoints", ignored);  // if it is empty
   }
 
   /// "2/4 post, grow", with the seed where there are several; later ones line up with earlier ones.
@@ -125,24 +153,11 @@ class runner {
     return text;
   }
 
-  /// Tells the terminal and the log what happens in a cell; both must outlive the run.
+  /// Tells the terminal what happens in a cell; both must outlive the run.
   train::run_events events_of(cell const& c, train::progress_line& line) {
-    auto const attempt = fmt::format("{:016x}-{}", std::uint64_t(started_), ++num_run_);
-    auto log = [this, &c, attempt](nlohmann::ordered_json record) {
-      record["placement"] = c.placement;
-      record["schedule"] = c.schedule;
-      record["seed"] = c.seed;
-      record["attempt"] = attempt;
-      log_->append(record.dump());
-    };
-    log({{"kind", "begin"}, {"settings", c.settings}});
     train::run_events events;
-    events.on_step = [log, &line](train::step_record const& s) {
-      line.show(s);
-      log(train::to_json(s));
-    };
-    events.on_evaluation = [this, log, &line, &c](train::evaluation_record const& e) {
-      log(train::to_json(e));
+    events.on_step = [&line](train::step_record const& s) { line.show(s); };
+    events.on_evaluation = [this, &line, &c](train::evaluation_record const& e) {
       line.note(fmt::format("{}  validation after step {}: ce {:.3f}  kd {:.3f}  perplexity {}", title_of(c),
                             e.step, e.ce, e.kd, rough_text(std::exp(e.ce))));
     };
@@ -190,14 +205,13 @@ class runner {
   recipe recipe_;
   runner_options options_;
   std::string text_identity_;
+  std::optional<io::folder_lock> lock_;
   std::optional<io::line_log> log_;
   std::unique_ptr<train::prepared_text<B>> prepared_;
   results results_;
   std::size_t num_run_ = 0;
   std::size_t cell_number_ = 0;
   std::size_t title_width_ = 16;
-  std::int64_t started_ =
-      std::chrono::system_clock::now().time_since_epoch().count();  // tells attempts apart in the log
 };
 
 }  // namespace accrete::inline v0::study

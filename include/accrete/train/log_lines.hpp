@@ -9,21 +9,23 @@ namespace accrete::inline v0::train {
 
 /// One JSON object on one line for each update and evaluation: log.jsonl.
 inline nlohmann::ordered_json to_json(step_record const& r) {
-  return {{"kind", "step"},
-          {"phase", r.phase},
-          {"step", r.step},
-          {"phase_step", r.phase_step},
-          {"active_layers", r.active_layers},
-          {"tokens", r.tokens},
-          {"targets", r.targets},
-          {"loss", r.loss},
-          {"kd", r.kd},
-          {"ce", r.ce},
-          {"learning_rate", r.learning_rate},
-          {"gradient_norm", r.gradient_norm},
-          {"clip_scale", r.clip_scale},
-          {"seconds", r.seconds},
-          {"operations", r.operations}};
+  nlohmann::ordered_json line{{"kind", "step"},
+                              {"phase", r.phase},
+                              {"step", r.step},
+                              {"phase_step", r.phase_step},
+                              {"active_layers", r.active_layers},
+                              {"tokens", r.tokens},
+                              {"targets", r.targets},
+                              {"loss", r.loss},
+                              {"kd", r.kd},
+                              {"ce", r.ce},
+                              {"learning_rate", r.learning_rate},
+                              {"gradient_norm", r.gradient_norm},
+                              {"clip_scale", r.clip_scale},
+                              {"seconds", r.seconds},
+                              {"operations", r.operations}};
+  if (r.skipped) line["skipped"] = true;
+  return line;
 }
 inline nlohmann::ordered_json to_json(evaluation_record const& r) {
   return {{"kind", "evaluation"},

@@ -30,6 +30,7 @@ struct recipe {
   double gamma = 0.3;          ///< of the cross-entropy
   index_t evaluate_every = 0;  ///< updates between evaluations, counted within a phase; 0: at the end of phases
   std::size_t logits_bytes = std::size_t(128) << 20;  ///< budget of a slice of both models' logits
+  index_t skip_nonfinite = 0;  ///< updates of a run that may be passed over for a loss or gradient not finite
   accrete::seed seed{42};
 
   [[nodiscard]] distillation_weights weights(index_t targets) const {
@@ -72,6 +73,7 @@ struct recipe {
     if (alpha == 0 && gamma == 0)
       refuse("alpha, gamma", "0 and 0", "one of them above 0", "nothing would be learned");
     if (evaluate_every < 0) refuse("evaluate_every", std::to_string(evaluate_every), "0 or more");
+    if (skip_nonfinite < 0) refuse("skip_nonfinite", std::to_string(skip_nonfinite), "0 or more");
   }
   /// Itself, if check() lets it pass: for initializers.
   [[nodiscard]] recipe const& checked() const {

@@ -24,6 +24,7 @@ struct step_record {
   double clip_scale = 1;
   double seconds = 0;
   double operations = 0;  ///< floating-point, useful ones only
+  bool skipped = false;   ///< loss or gradient was not finite: nothing was updated, no token counted
 };
 
 /// Where a run stands in text: the study's three ways to count it.
@@ -50,7 +51,8 @@ struct run_result {
   std::uint64_t seed = 0;
   std::vector<step_record> steps;
   std::vector<evaluation_record> evaluations;
-  double seconds = 0;
+  index_t skipped = 0;    ///< updates whose loss or gradient was not finite
+  double seconds = 0;     ///< over all attempts
   bool finished = false;  ///< false: stopped after a step by request
 };
 

@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,10 +14,15 @@
 #include "accrete/distill/teacher_states.hpp"
 #include "accrete/distill/vocabulary_head.hpp"
 #include "accrete/model/grown_model.hpp"
+#include "accrete/train/checkpoint_folder.hpp"
+#include "accrete/train/finite.hpp"
 #include "accrete/train/optimizer.hpp"
 #include "accrete/train/phases.hpp"
 #include "accrete/train/recipe.hpp"
 #include "accrete/train/records.hpp"
+#include "accrete/train/run_facts.hpp"
+#include "accrete/train/run_keeper.hpp"
+#include "accrete/train/run_state.hpp"
 
 namespace accrete::inline v0::train {
 
@@ -32,8 +40,10 @@ struct run_data {
 struct run_events {
   std::function<void(step_record const&)> on_step{};
   std::function<void(evaluation_record const&)> on_evaluation{};
-  std::function<void(std::string const&)> on_note{};  ///< phase begins, memory: one line each
+  std::function<void(std::string const&)> on_note{};  ///< phase begins, memory, what went wrong: one line each
   std::function<bool()> stop_wanted{};                ///< asked after each update
+  /// The run goes on from a checkpoint, with the records that it holds.
+  std::function<void(run_state const&, std::filesystem::path const&)> on_resume{};
 };
 
 /// Walks a student through its schedule's plan: distillation steps, growth, evaluation. Compiled once for each
@@ -44,7 +54,9 @@ class trainer {
   using workspace = typename student_type::workspace;
 
  public:
-  trainer(student_type& s, teacher<B>& t, run_data<B> text, recipe r, run_events events = {})
+  /// With a folder among `keep`, the run is kept there while it goes, and goes on from what is there.
+  trainer(student_type& s, teacher<B>& t, run_data<B> text, recipe r, run_events events = {},
+          checkpoint_options keep = {})
       : student_(s),
         teacher_(t),
         data_(std::move(text)),
@@ -59,38 +71,46 @@ class trainer {
     require_fit(*data_.validation, validation_, "validation");
     batch_.reserve(recipe_.batch_tokens, recipe_.batch_tokens);
     micro_.reserve(recipe_.micro_capacity(), recipe_.micro_capacity());
+    if (!keep.folder.empty())
+      keeper_.emplace(student_, facts_of(student_, teacher_, data_, validation_, recipe_), std::move(keep),
+                      events_.on_note);
   }
 
-  /// The whole plan, or up to the step after which a stop is wanted.
+  /// The whole plan, or up to the update after which a stop is wanted. What has been done by then is written
+  /// before anything is thrown.
   run_result run() {
     require_fresh();
-    auto const started = clock::now();
     auto const phases = phases_of(student_.schedule(), recipe_);
-    run_result result;
-    result.student = student_.name();
-    result.seed = recipe_.seed.value;
-    result.steps.reserve(std::size_t(total_updates(phases)));
-    for (int p = 0; p < student_.schedule().num_phases(); ++p) {
-      begin_phase(p);
-      auto const& span = phases[std::size_t(p)];
-      for (index_t i = 1; i <= span.count; ++i) {
-        index_t const step = span.first + i;
-        result.steps.push_back(update(p, step, i, span.rate.at(step - span.schedule_first)));
-        if (events_.on_step) events_.on_step(result.steps.back());
-        bool const end = i == span.count;
-        if (end || (recipe_.evaluate_every > 0 && i % recipe_.evaluate_every == 0)) {
-          result.evaluations.push_back(evaluate(p, step, end));
-          if (events_.on_evaluation) events_.on_evaluation(result.evaluations.back());
-        }
-        if (step < total_updates(phases) && events_.stop_wanted && events_.stop_wanted()) {
-          result.seconds = seconds_since(started);
-          return result;
+    index_t const total = total_updates(phases);
+    bool begun = restore();  // a checkpoint stands inside of its phase, or at its end
+    state_.result.student = student_.name();
+    state_.result.seed = recipe_.seed.value;
+    state_.result.steps.reserve(std::size_t(total));
+    started_ = clock::now();
+    try {
+      for (int p = state_.phase; p < student_.schedule().num_phases(); ++p) {
+        auto const& span = phases[std::size_t(p)];
+        if (!begun) begin_phase(p);
+        if (begun && state_.phase_step > 0) evaluate_where_due(span);
+        begun = false;
+        while (state_.phase_step < span.count) {
+          index_t const i = state_.phase_step + 1, step = span.first + i;
+          state_.result.steps.push_back(update(p, step, i, span.rate.at(step - span.schedule_first)));
+          state_.phase_step = i;
+          if (events_.on_step) events_.on_step(state_.result.steps.back());
+          bool const leave = events_.stop_wanted && events_.stop_wanted();
+          if (keeper_) keeper_->keep_where_due(so_far(), leave, step == total);
+          if (leave && keeper_) return so_far().result;  // in time: an evaluation is made when it goes on
+          evaluate_where_due(span);
+          if (leave && step < total) return so_far().result;
         }
       }
+    } catch (...) {
+      if (keeper_) keeper_->keep_after_error(so_far());
+      throw;
     }
-    result.seconds = seconds_since(started);
-    result.finished = true;
-    return result;
+    state_.result.finished = true;
+    return so_far().result;
   }
 
   /// Applies what the plan says of phase p: new blocks, what trains, optimizer state, data; sizes the step's
@@ -102,19 +122,14 @@ class trainer {
       if (phase.optimizer == growth::optimizer_state::reset) reset_optimizer(student_);
       if (phase.data == growth::data_order::reset) order_.reset();
     }
-    workspace_ = workspace();  // freed before the larger one is made
-    workspace_ = student_.make_workspace(recipe_.micro_capacity());
-    if (events_.on_note && p == 0 && !student_.layer_difference().empty())
-      events_.on_note(student_.layer_difference());
-    if (events_.on_note)
-      events_.on_note("phase " + std::to_string(p) + ": " + std::to_string(student_.active_layers()) +
-                      " layers, " +
-                      std::to_string(phases_of(student_.schedule(), recipe_)[std::size_t(p)].count) +
-                      " updates, " + std::to_string((workspace_.memory.capacity() + head_.bytes()) >> 20) +
-                      " MiB of activations and logits");
+    state_.phase = p;
+    state_.phase_step = 0;
+    state_.order = order_.state();
+    enter_phase(p);
   }
 
-  /// One optimizer update on the next documents.
+  /// One optimizer update on the next documents. Where its loss or gradient is not finite and the recipe lets
+  /// some pass, nothing is updated: not a weight, moment or count.
   step_record update(int p, index_t step, index_t phase_step, double learning_rate) {
     auto const started = clock::now();
     order_.next_batch(batch_, recipe_.batch_tokens);
@@ -133,15 +148,18 @@ class trainer {
     r.kd = losses.mean_kd();
     r.ce = losses.mean_ce();
     r.loss = recipe_.alpha * r.kd + recipe_.gamma * r.ce;
-    if (!std::isfinite(r.loss)) refuse_loss("step " + std::to_string(step), step, r.loss, r.kd, r.ce);
-    auto const report = apply_adamw(student_, recipe_, learning_rate, step);
     r.learning_rate = learning_rate;
-    r.gradient_norm = report.gradient_norm;
-    r.clip_scale = report.clip_scale;
     r.operations = operations(batch_);
-    counts_.total += r.tokens;
-    count_unique(r.tokens);
-    counts_.active_layer += double(r.tokens) * r.active_layers;
+    try {
+      if (!std::isfinite(r.loss)) refuse_loss("step " + std::to_string(step), step, r.loss, r.kd, r.ce);
+      auto const report = apply_adamw(student_, recipe_, learning_rate, step);
+      r.gradient_norm = report.gradient_norm;
+      r.clip_scale = report.clip_scale;
+      count(r);
+    } catch (numeric_error const& e) {
+      skip(r, e);
+    }
+    state_.order = order_.state();
     r.seconds = seconds_since(started);
     return r;
   }
@@ -161,17 +179,57 @@ class trainer {
     double const kd = sums.mean_kd(), ce = sums.mean_ce();
     if (double const loss = recipe_.alpha * kd + recipe_.gamma * ce; !std::isfinite(loss))
       refuse_loss("evaluation after step " + std::to_string(step), 0, loss, kd, ce);
-    return {p, step, end_of_phase, student_.active_layers(), kd, ce, sums.targets, counts_};
+    return {p, step, end_of_phase, student_.active_layers(), kd, ce, sums.targets, state_.counts};
   }
 
   [[nodiscard]] data::order_state order_state() const { return order_.state(); }
   [[nodiscard]] workspace const& step_memory() const { return workspace_; }
-  [[nodiscard]] token_counts const& counts() const { return counts_; }
+  [[nodiscard]] token_counts const& counts() const { return state_.counts; }
 
  private:
   using clock = std::chrono::steady_clock;
   static double seconds_since(clock::time_point t) {
     return std::chrono::duration<double>(clock::now() - t).count();
+  }
+
+  /// Memory for the steps of the phase that the student is in.
+  void enter_phase(int p) {
+    workspace_ = workspace();  // freed before the larger one is made
+    workspace_ = student_.make_workspace(recipe_.micro_capacity());
+    if (events_.on_note && p == 0 && !student_.layer_difference().empty())
+      events_.on_note(student_.layer_difference());
+    if (events_.on_note)
+      events_.on_note("phase " + std::to_string(p) + ": " + std::to_string(student_.active_layers()) +
+                      " layers, " +
+                      std::to_string(phases_of(student_.schedule(), recipe_)[std::size_t(p)].count) +
+                      " updates, " + std::to_string((workspace_.memory.capacity() + head_.bytes()) >> 20) +
+                      " MiB of activations and logits");
+  }
+
+  /// What the newest checkpoint holds; false where there is none.
+  bool restore() {
+    auto const path = keeper_ ? keeper_->restore(state_) : std::filesystem::path();
+    if (path.empty()) return false;
+    order_.restore(state_.order);
+    seconds_before_ = state_.result.seconds;
+    enter_phase(state_.phase);
+    if (events_.on_resume) events_.on_resume(state_, path);
+    return true;
+  }
+
+  void evaluate_where_due(phase_steps const& span) {
+    index_t const i = state_.phase_step;
+    bool const end = i == span.count;
+    if (!end && (recipe_.evaluate_every == 0 || i % recipe_.evaluate_every != 0)) return;
+    if (state_.evaluated()) return;  // before it was left
+    state_.result.evaluations.push_back(evaluate(state_.phase, span.first + i, end));
+    if (keeper_) keeper_->keep_best(so_far());
+    if (events_.on_evaluation) events_.on_evaluation(state_.result.evaluations.back());
+  }
+
+  run_state const& so_far() {
+    state_.result.seconds = seconds_before_ + seconds_since(started_);
+    return state_;
   }
 
   distillation::loss_sums accumulate_gradients(data::ragged_batch const& micro,
@@ -216,13 +274,32 @@ class trainer {
     return 2.0 * multiply_adds * double(batch.num_tokens());
   }
 
-  /// A phase may start over in the first pass: batches it has seen are not counted again. The borders of that
-  /// pass' batches are always the same.
-  void count_unique(index_t tokens) {
+  /// A phase may start over in the first pass: batches it has seen are not counted again as unique. The borders
+  /// of that pass' batches are always the same.
+  void count(step_record const& r) {
+    state_.counts.total += r.tokens;
+    state_.counts.active_layer += double(r.tokens) * r.active_layers;
     auto const [epoch, position] = order_.state();
-    if (epoch > 0 || position <= seen_) return;
-    seen_ = position;
-    counts_.unique += tokens;
+    if (epoch > 0 || position <= state_.seen) return;
+    state_.seen = position;
+    state_.counts.unique += r.tokens;
+  }
+
+  /// To be called while `why` is being handled, which goes on where the update must not be passed over: when
+  /// the run has had all that it may, or when a weight is to blame, as nothing would mend that.
+  void skip(step_record& r, numeric_error const& why) {
+    if (recipe_.skip_nonfinite == 0) throw;
+    require_finite_weights(student_, "step " + std::to_string(r.step));
+    if (state_.result.skipped == recipe_.skip_nonfinite)
+      throw numeric_error(std::string(why.what()) + ", after " + std::to_string(state_.result.skipped) +
+                          " that were skipped");
+    ++state_.result.skipped;
+    r.skipped = true;
+    r.gradient_norm = std::numeric_limits<double>::quiet_NaN();
+    r.clip_scale = 0;
+    if (events_.on_note)
+      events_.on_note(std::string(why.what()) + "; skipped, " + std::to_string(state_.result.skipped) + " of " +
+                      std::to_string(recipe_.skip_nonfinite));
   }
 
   /// A student that was trained before would go through the plan with a later phase's blocks and moments.
@@ -252,11 +329,7 @@ class trainer {
 
   /// Names a parameter where one is to blame: a weight first, as it makes all gradients what it is.
   [[noreturn]] void refuse_loss(std::string const& where, index_t step, double loss, double kd, double ce) {
-    student_.parameters([&](auto& p) {
-      if (!std::isfinite(sum_of_squares(student_.context(), p.value.view().flat())))
-        throw numeric_error(where, "a weight of " + p.name() + " that is not finite", "finite numbers",
-                            "lower the learning rate");
-    });
+    require_finite_weights(student_, where);
     if (step > 0) gradient_norm(student_, step);
     throw numeric_error(
         where,
@@ -274,8 +347,10 @@ class trainer {
   data::shard validation_;
   data::ragged_batch batch_, micro_;
   workspace workspace_;
-  token_counts counts_;
-  index_t seen_ = 0;  // documents of the shard that the first pass has reached
+  run_state state_;
+  std::optional<run_keeper<student_type>> keeper_;
+  clock::time_point started_ = clock::now();
+  double seconds_before_ = 0;  // of attempts that this one goes on from
 };
 
 }  // namespace accrete::inline v0::train

@@ -9,7 +9,7 @@
 #include "accrete/placement/norm_placement.hpp"
 #include "accrete/wiring/text.hpp"
 
-namespace accrete::inline v0::study {
+namespace accrete::inline v0::model {
 namespace detail {
 
 // The numbers behind the named constants of one layer's program, in evaluation order.
@@ -57,4 +57,4 @@ inline std::string fingerprint(growth::plan_view plan) {
   return text;
 }
 
-}  // namespace accrete::inline v0::study
+}  // namespace accrete::inline v0::model
