@@ -7,6 +7,7 @@
 #include <benchmark/benchmark.h>
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -205,7 +206,9 @@ BENCHMARK(bm_rms_norm_backward)->UseRealTime()->Unit(benchmark::kMicrosecond);
 void bm_rotary(benchmark::State& state) {
   auto x = numbers(tokens, 1024);
   matrix cosines({document, 32}), sines({document, 32});
-  rotary_table(context(), 1e5, cosines, sines);
+  std::vector<double> frequencies;
+  for (int i = 0; i < 32; ++i) frequencies.push_back(std::pow(1e5, -i / 32.0));
+  rotary_table(context(), {frequencies.data(), {32}}, cosines, sines);
   std::vector<std::int32_t> positions;
   for (index_t t = 0; t < tokens; ++t) positions.push_back(std::int32_t(t % document));
   for (auto _ : state) {

@@ -1,6 +1,7 @@
 // Lets a model read a prompt and go on writing.
 //   generate --model SmolLM2-135M-Instruct.Q4_1.gguf --prompt "The history of the steam engine"
 #include <accrete/accrete.hpp>
+#include <algorithm>
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
@@ -41,7 +42,8 @@ int main(int argc, char** argv) {
     if (words.add_bos()) ids.push_back(words.bos());
     words.encode(prompt, ids);
     ac::model::generate(teacher, ids, count, how, [&](std::int32_t id) {
-      if (id == teacher.config().eos_token_id) return;
+      auto const& ends = teacher.config().eos_token_ids;
+      if (std::find(ends.begin(), ends.end(), id) != ends.end()) return;
       std::fputs(words.decode(std::span(&id, 1)).c_str(), stdout);
       std::fflush(stdout);
     });

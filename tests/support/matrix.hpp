@@ -98,6 +98,14 @@ class vector {
   accrete::tensor<T, 1> values_;
 };
 
+/// What `rotary_table` takes: theta^(-2i / head_dim), radians per position.
+inline vector<double> plain_frequencies(accrete::index_t head_dim, double theta) {
+  vector<double> f(head_dim / 2);
+  for (accrete::index_t i = 0; i < head_dim / 2; ++i)
+    f(i) = std::pow(theta, -2.0 * double(i) / double(head_dim));
+  return f;
+}
+
 using ids = vector<std::int32_t>;
 using offsets = vector<accrete::index_t>;
 

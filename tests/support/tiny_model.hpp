@@ -34,9 +34,16 @@ struct tiny_shape {
   bool tied = true;
   bool qk_norm = false;
   accrete::seed weights{11};
+  bool qkv_bias = false;
+  bool output_bias = false;
+  accrete::io::rotary_scaling rotary{};
 };
 
 inline constexpr accrete::index_t tiny_vocabulary = 23;
+
+/// At theta 100 and heads of 4 the two waves are 6.3 and 63 positions long: one stays, one is stretched in
+/// part.
+inline constexpr accrete::io::rotary_scaling tiny_llama3{accrete::io::rotary_kind::llama3, 8.0, 1.0, 4.0, 100};
 
 /// Random weights under Hugging Face's names: matrices and tables at deviation 0.4, gains around 1.
 class tiny_weights final : public accrete::io::weight_source {
@@ -55,6 +62,9 @@ class tiny_weights final : public accrete::io::weight_source {
     config.rope_theta = 100.0;
     config.tie_word_embeddings = s.tied;
     config.qk_norm = s.qk_norm;
+    config.qkv_bias = s.qkv_bias;
+    config.output_bias = s.output_bias;
+    config.rotary = s.rotary;
     accrete::io::detail::for_each_tensor(config,
                                          [&](std::string const& name, auto shape) { shapes_[name] = shape; });
   }
@@ -73,7 +83,8 @@ class tiny_weights final : public accrete::io::weight_source {
   }
   [[nodiscard]] std::string identity() const override {
     return "tiny" + std::to_string(seed_.value) + config.architecture +
-           (config.tie_word_embeddings ? "t" : "u");
+           (config.tie_word_embeddings ? "t" : "u") + (config.qkv_bias ? "b" : "") +
+           (config.output_bias ? "o" : "");
   }
 
  private:

@@ -69,12 +69,14 @@ class step {
     linear(ctx, x_, w_, y_, store::replace);
     linear_backward_input(ctx, x_, w_, y_, store::add);
     linear_backward_weight(ctx, y_, x_, w_, store::replace);
+    add_bias(ctx, flat(gain_), y_);
+    add_bias_backward(ctx, y_, flat(gain_));
     rms_norm(ctx, x_, flat(gain_), 1e-5, y_, flat(rstd_));
     add_rms_norm(ctx, x_, y_, x_, flat(gain_), 1e-5, y_, flat(rstd_));
     rms_norm_backward(ctx, x_, flat(gain_), flat(rstd_), y_, y_, flat(gain_), store::replace);
     head_rms_norm(ctx, x_, flat(head_gain_), 1e-5, y_, head_rstd_);
     head_rms_norm_backward(ctx, x_, flat(head_gain_), head_rstd_, y_, y_, flat(head_gain_), store::add);
-    rotary_table(ctx, 1e4, cosines_, sines_);
+    rotary_table(ctx, frequencies_, cosines_, sines_);
     rotary(ctx, x_, targets, cosines_, sines_, ac::rotation::forward);
     attention(ctx, x_, kv_, kv_, documents, shape, y_, head_rstd_);
     attention_backward(ctx, x_, kv_, kv_, documents, shape, y_, head_rstd_, x_,
@@ -96,6 +98,7 @@ class step {
   matrix<float> x_, y_, w_, wide_, wide2_, kv_, dk_, dv_, logits_, teacher_, gain_, head_gain_, rstd_,
       head_rstd_;
   matrix<float> cosines_, sines_;
+  test::vector<double> frequencies_ = test::plain_frequencies(16, 1e4);
 };
 
 }  // namespace

@@ -228,8 +228,9 @@ TEMPLATE_LIST_TEST_CASE("cpu embedding and rotation agree with plain loops", "[c
 
     matrix<T> cosines(50, half, gap), sines(50, half, gap);
     matrix<double> wide_cosines(50, half), wide_sines(50, half);
-    rotary_table(ctx, 10000.0, cosines, sines);
-    rotary_table(oracle, 10000.0, wide_cosines, wide_sines);
+    auto const frequencies = test::plain_frequencies(2 * half, 1e4);
+    rotary_table(ctx, frequencies, cosines, sines);
+    rotary_table(oracle, frequencies, wide_cosines, wide_sines);
     REQUIRE(distance(cosines, wide_cosines) < tolerance<T>);
     REQUIRE(distance(sines, wide_sines) < tolerance<T>);
 
@@ -243,6 +244,25 @@ TEMPLATE_LIST_TEST_CASE("cpu embedding and rotation agree with plain loops", "[c
       rotary(ctx, x, positions, cosines, sines, ac::rotation::inverse);
       REQUIRE(distance(x, widened(before)) < tolerance<T>);
     }
+  });
+}
+
+TEMPLATE_LIST_TEST_CASE("cpu biases and their backward agree with plain loops", "[cpu][linear]", scalars) {
+  using T = TestType;
+  for_shapes<T>([](index_t rows, index_t columns, index_t gap, ac::cpu::backend<T> const& ctx) {
+    auto const bias = normal<T>(1, columns, 1);
+    auto const before = normal<T>(rows, columns, 2, gap);
+    auto y = copy_of(before, gap);
+    auto wide_y = widened(before);
+    add_bias(ctx, flat(bias), y);
+    add_bias(oracle, flat(widened(bias)), wide_y);
+    CAPTURE(rows, columns, gap);
+    REQUIRE(distance(y, wide_y) < tolerance<T>);
+    auto dbias = normal<T>(1, columns, 3);  // added to
+    auto wide_dbias = widened(dbias);
+    add_bias_backward(ctx, before, flat(dbias));
+    add_bias_backward(oracle, widened(before), flat(wide_dbias));
+    REQUIRE(distance(dbias, wide_dbias) < tolerance<T>);
   });
 }
 
@@ -346,7 +366,10 @@ TEST_CASE("cpu operations give the same bits on every run and for every number o
     ac::cpu::backend<float> const ctx(threads);
     std::vector<matrix<float>> r;
     for (int i = 0; i < 9; ++i) r.emplace_back(rows, columns);
-    matrix<float> rstd(rows, 1), dgain(1, columns), dgate_up(rows, 2 * columns), sum(1, 2);
+    matrix<float> rstd(rows, 1), dgain(1, columns), dbias(1, columns), dgate_up(rows, 2 * columns), sum(1, 2);
+    r[5].copy_from(x);
+    add_bias(ctx, flat(gain), r[5]);
+    add_bias_backward(ctx, dy, flat(dbias));
     add(ctx, x, dy, r[0]);
     accumulate(ctx, 0.1, x, r[1]);
     rms_norm(ctx, x, flat(gain), 1e-5, r[2], flat(rstd));
@@ -360,6 +383,7 @@ TEST_CASE("cpu operations give the same bits on every run and for every number o
     sum(0, 1) = float(squares - double(sum(0, 0)));
     r.push_back(std::move(rstd));
     r.push_back(std::move(dgain));
+    r.push_back(std::move(dbias));
     r.push_back(std::move(dgate_up));
     r.push_back(std::move(sum));
     return r;
@@ -385,6 +409,9 @@ TEST_CASE("cpu operations refuse views that do not fit", "[cpu][backend]") {
   REQUIRE_THROWS_AS(copy(ctx, flat(g), flat(a)), ac::shape_error);
   REQUIRE_THROWS_AS(rms_norm(ctx, a, flat(g), 1e-5, a, flat(r)), ac::shape_error);
   REQUIRE_THROWS_AS(head_rms_norm(ctx, a, {}, 1e-5, a, heads), ac::shape_error);
+  REQUIRE_THROWS_AS(add_bias(ctx, flat(g), a), ac::shape_error);
+  REQUIRE_THROWS_AS(add_bias_backward(ctx, a, flat(g)), ac::shape_error);
+  REQUIRE_THROWS_AS(rotary_table(ctx, test::plain_frequencies(6, 1e4), a, a), ac::shape_error);
   REQUIRE_THROWS_AS(swiglu(ctx, a, b), ac::shape_error);
   REQUIRE_THROWS_AS(adamw(ctx, flat(a), flat(g), flat(a), flat(a), {}), ac::shape_error);
   std::vector<std::int32_t> const bad{0, 7, 9};

@@ -60,7 +60,7 @@ data::shard all_of(data::corpus const& text) {
 
 template <class B>
 void spoil(teacher<B>& t) {  // whoever asks it now gets other numbers
-  auto gain = t.final_norm().gain();
+  auto gain = t.final_norm().as_vector();
   for (index_t i = 0; i < gain.size(); ++i) gain(i) *= 3;
 }
 

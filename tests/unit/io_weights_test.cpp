@@ -79,7 +79,12 @@ gguf_builder tiny_gguf(std::string const& arch) {
   gain("output_norm.weight", 32);
   gain("blk.0.attn_norm.weight", 32);
   gain("blk.0.ffn_norm.weight", 32);
-  std::uint64_t const dh = arch == "llama" ? 16 : 24;
+  std::uint64_t const dh = arch == "qwen3" ? 24 : 16;
+  if (arch == "qwen2") {
+    b.tensor("blk.0.attn_q.bias", 0, {2 * dh}, test::bytes_of(counting(2 * dh, 100)));
+    b.tensor("blk.0.attn_k.bias", 0, {dh}, test::bytes_of(counting(dh, 200)));
+    b.tensor("blk.0.attn_v.bias", 0, {dh}, test::bytes_of(counting(dh, 300)));
+  }
   if (arch == "qwen3") {
     b.u32("qwen3.attention.key_length", 24).u32("qwen3.attention.value_length", 24);
     gain("blk.0.attn_q_norm.weight", dh);
@@ -111,6 +116,7 @@ struct hf_model {
     c.hidden_size = 32, c.num_hidden_layers = 1, c.num_attention_heads = 2, c.num_key_value_heads = 1,
     c.head_dim = 24;
     c.intermediate_size = 40, c.vocab_size = 8, c.tie_word_embeddings = tied, c.qk_norm = type == "qwen3";
+    c.qkv_bias = type == "qwen2";
     float from = 0;
     detail::for_each_tensor(c, [&](std::string const& name, std::array<index_t, 2> const& s) {
       std::vector<index_t> shape{s[0], s[1]};
@@ -174,6 +180,9 @@ TEST_CASE("open_weights reads the real teacher's shape", "[io][weights][teacher]
   CHECK_FALSE(c.qk_norm);
   CHECK(c.bos_token_id == 1);
   CHECK(c.eos_token_id == 2);
+  CHECK(c.eos_token_ids == std::vector<std::int32_t>{2});
+  CHECK(c.rotary.kind == rotary_kind::plain);
+  CHECK_FALSE(c.qkv_bias);
   CHECK(dynamic_cast<gguf_weights const&>(*w).file().tensors().size() == 272);
   CHECK_FALSE(w->has("lm_head.weight"));
   CHECK(w->shape("model.layers.29.mlp.down_proj.weight") == std::array<index_t, 2>{576, 1536});
@@ -231,6 +240,60 @@ TEST_CASE("gguf_weights reads Qwen3 with its own head_dim and unpermuted rows", 
   CHECK(read(*w, "model.layers.0.self_attn.k_proj.weight") == counting(24 * 32, 3000));
 }
 
+TEST_CASE("gguf_weights reads Qwen2's biases, and Llama's where they are, half-split", "[io][weights]") {
+  test::temporary_folder folder;
+  auto const w = open_weights(test::write_file(folder / "x.gguf", tiny_gguf("qwen2").build()));
+  CHECK(w->config.head_dim == 16);
+  CHECK(w->config.qkv_bias);
+  CHECK_FALSE((w->config.output_bias || w->config.qk_norm));
+  CHECK(w->shape("model.layers.0.self_attn.q_proj.bias") == std::array<index_t, 2>{1, 32});
+  CHECK(read(*w, "model.layers.0.self_attn.q_proj.bias") == counting(32, 100));
+  CHECK(read(*w, "model.layers.0.self_attn.k_proj.bias") == counting(16, 200));
+  CHECK(read(*w, "model.layers.0.self_attn.k_proj.weight") == counting(16 * 32, 3000));
+  CHECK_THAT(refusal_of(test::write_file(folder / "y.gguf",
+                                         tiny_gguf("qwen2").erase_tensor("blk.0.attn_v.bias").build())),
+             Catch::ContainsSubstring("attn_v.bias"));
+
+  auto b = tiny_gguf("llama");
+  b.tensor("blk.0.attn_q.bias", 0, {32}, test::bytes_of(counting(32, 100)));
+  b.tensor("blk.0.attn_k.bias", 0, {16}, test::bytes_of(counting(16, 200)));
+  b.tensor("blk.0.attn_v.bias", 0, {16}, test::bytes_of(counting(16, 300)));
+  b.tensor("blk.0.attn_output.bias", 0, {32}, test::bytes_of(counting(32, 400)));
+  auto const l = open_weights(test::write_file(folder / "z.gguf", b.build()));
+  CHECK((l->config.qkv_bias && l->config.output_bias));
+  auto const q = read(*l, "model.layers.0.self_attn.q_proj.bias");
+  for (index_t i = 0; i < 32; ++i)
+    CHECK(q[std::size_t(i)] ==
+          100.0f + float(i / 16 * 16 + (i % 16 < 8 ? 2 * (i % 16) : 2 * (i % 16 - 8) + 1)));
+  CHECK(read(*l, "model.layers.0.self_attn.v_proj.bias") == counting(16, 300));
+  CHECK(read(*l, "model.layers.0.self_attn.o_proj.bias") == counting(32, 400));
+}
+
+TEST_CASE("gguf_weights takes Llama 3's rotation from its divisors, and no other", "[io][weights]") {
+  test::temporary_folder folder;
+  // Heads of 16 at theta 500,000, divided by 32: tests/reference/rotary_frequencies.py.
+  std::vector<float> const good{1, 1, 1, 1, 3.292262077331543f, 32, 32, 32};
+  auto const with = [&](std::vector<float> const& divisors) {
+    auto b = tiny_gguf("llama");
+    b.f32("llama.rope.freq_base", 5e5f);
+    return test::write_file(
+        folder / "x.gguf",
+        b.tensor("rope_freqs.weight", 0, {divisors.size()}, test::bytes_of(divisors)).build());
+  };
+  CHECK(open_weights(with(good))->config.rotary == rotary_scaling{rotary_kind::llama3, 32, 1, 4, 8192});
+  CHECK(open_weights(with(std::vector<float>(8, 1)))->config.rotary == rotary_scaling{});
+  auto bad = good;
+  bad[3] = 1.5f;
+  CHECK_THAT(refusal_of(with(bad)), Catch::ContainsSubstring("rope_freqs.weight") &&
+                                        Catch::ContainsSubstring("1.500000 at pair 3, expected 1.000000"));
+  bad = good;
+  bad[7] = std::numeric_limits<float>::quiet_NaN();
+  CHECK_THAT(refusal_of(with(bad)), Catch::ContainsSubstring("rope_freqs.weight"));
+  bad = good;
+  bad.pop_back();
+  CHECK_THAT(refusal_of(with(bad)), Catch::ContainsSubstring("F32[7], expected F32[8]"));
+}
+
 TEST_CASE("gguf_weights takes an output matrix as an untied head", "[io][weights]") {
   test::temporary_folder folder;
   auto b = tiny_gguf("llama");
@@ -275,8 +338,14 @@ TEST_CASE("gguf_weights refuses by name what it would compute wrongly", "[io][we
   check(good().u32("llama.embedding_length", 64), "token_embd.weight");
   check(good().u32("llama.feed_forward_length", 31), "ffn_gate.weight");
   check(good().array("llama.attention.head_count", 4, 1, gguf_builder::raw(2u)), "got array");
+  for (char const* key : {"attention.scale", "attention.clamp_kqv", "attention.max_alibi_bias", "logit_scale",
+                          "attn_logit_softcapping", "final_logit_softcapping", "embedding_scale",
+                          "residual_scale", "rope.scale_linear", "rope.scaling.attn_factor"})
+    check(good().f32("llama." + std::string(key), 0.25f), key);
+  check(good().entry("llama.attention.causal", 7, std::string(1, '\0')), "attention.causal");
   check(good().tensor("rope_freqs.weight", 0, {8}, std::string(32, '\0')), "rope_freqs.weight");
-  check(good().tensor("blk.0.attn_q.bias", 0, {32}, std::string(128, '\0')), "attn_q.bias");
+  check(good().tensor("blk.0.attn_q.bias", 0, {32}, std::string(128, '\0')), "attn_k.bias");
+  check(good().tensor("blk.0.ffn_up.bias", 0, {32}, std::string(128, '\0')), "ffn_up.bias");
   check(good().tensor("blk.0.ffn_norm.weight", 0, {31}, std::string(124, '\0')), "expected [1, 32]");
   check(good().tensor("blk.0.ffn_norm.weight", 25, {32}, std::string(64, '\0')), "I16");
 }
@@ -366,9 +435,9 @@ TEST_CASE("identity follows from content alone", "[io][weights]") {
   CHECK(one != open_weights(folder / "three")->identity());
 }
 
-TEST_CASE("hf_weights reads Llama and Qwen3 directories", "[io][weights]") {
+TEST_CASE("hf_weights reads Llama, Qwen2 and Qwen3 directories", "[io][weights]") {
   test::temporary_folder folder;
-  for (std::string const kind : {"llama", "qwen3"})
+  for (std::string const kind : {"llama", "qwen2", "qwen3"})
     for (bool const tied : {true, false}) {
       hf_model const model(kind, tied);
       auto const path = folder / (kind + (tied ? "1" : "0"));
@@ -377,6 +446,9 @@ TEST_CASE("hf_weights reads Llama and Qwen3 directories", "[io][weights]") {
       CHECK(w->config.architecture == kind);
       CHECK(w->config.head_dim == 24);
       CHECK(w->config.qk_norm == (kind == "qwen3"));
+      CHECK(w->config.qkv_bias == (kind == "qwen2"));
+      CHECK_FALSE(w->config.output_bias);
+      CHECK(w->config.eos_token_ids == std::vector<std::int32_t>{2, 3});
       CHECK(w->config.tie_word_embeddings == tied);
       CHECK(w->has("lm_head.weight") == !tied);
       CHECK(w->config.rms_norm_eps == 1e-5);
@@ -386,6 +458,8 @@ TEST_CASE("hf_weights reads Llama and Qwen3 directories", "[io][weights]") {
       std::vector<float> row(32);
       w->read_rows("model.layers.0.self_attn.q_proj.weight", 7, view<float, 2>(row.data(), {1, 32}));
       CHECK(row == counting(32, 2000.0f + 7 * 32));
+      if (kind == "qwen2")
+        CHECK(w->shape("model.layers.0.self_attn.k_proj.bias") == std::array<index_t, 2>{1, 24});
       CHECK(one_line(error_of([&] {
         w->read_rows("model.norm.weight", 1, view<float, 2>(row.data(), {1, 32}));
       })));
@@ -434,6 +508,75 @@ TEST_CASE("hf_weights finds rope_theta in either place and never makes one up", 
              Catch::ContainsSubstring("partial_rotary_factor"));
 }
 
+TEST_CASE("hf_weights finds Llama 3's scaling under either key, in either place", "[io][weights]") {
+  test::temporary_folder folder;
+  auto const open = [&](std::string const& tail) {
+    hf_model m;
+    m.config_tail = tail + R"(, "tie_word_embeddings": true)";
+    m.save_to(folder / "m");
+    return open_weights(folder / "m")->config;
+  };
+  auto const refusal = [&](std::string const& tail) {
+    auto const text = error_of([&] { (void)open(tail); });
+    CHECK(one_line(text));
+    return text;
+  };
+  std::string const numbers =
+      R"("factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192)";
+  rotary_scaling const wanted{rotary_kind::llama3, 32, 1, 4, 8192};
+  for (char const* key : {"rope_type", "type"}) {
+    std::string const scaling = "{\"" + std::string(key) + R"(": "llama3", )" + numbers;
+    CHECK(open(R"("rope_theta": 5e5, "rope_scaling": )" + scaling + "}").rotary == wanted);
+    auto const newer = open(R"("rope_parameters": )" + scaling + R"(, "rope_theta": 500000.0})");
+    CHECK(newer.rotary == wanted);
+    CHECK(newer.rope_theta == 5e5);
+  }
+  CHECK(open(R"("rope_scaling": {"type": "llama3", "rope_type": "llama3", "rope_theta": 7.5, )" + numbers + "}")
+            .rope_theta == 7.5);
+  CHECK(open(R"("rope_theta": 5, "rope_scaling": {"rope_type": "default", "factor": 1.0})").rotary ==
+        rotary_scaling{});
+  for (std::string const key :
+       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
+    auto others = numbers;  // the number under a name that is known and not asked for
+    others.replace(others.find("\"" + key + "\""), key.size() + 2, "\"rope_theta\"");
+    CHECK_THAT(refusal(R"("rope_theta": 5, "rope_scaling": {"rope_type": "llama3", )" + others + "}"),
+               Catch::ContainsSubstring("no " + key));
+  }
+  CHECK_THAT(
+      refusal(R"("rope_theta": 5, "rope_scaling": {"rope_type": "llama3", "type": "yarn", )" + numbers + "}"),
+      Catch::ContainsSubstring("'llama3'") && Catch::ContainsSubstring("'yarn'"));
+  CHECK_THAT(refusal(R"("rope_theta": 5, "rope_scaling": {"rope_type": "default", "mrope_section": [1, 2]})"),
+             Catch::ContainsSubstring("'mrope_section'"));
+  CHECK_THAT(refusal(R"("rope_theta": 5, "rope_parameters": {"full_attention": {"rope_theta": 5}})"),
+             Catch::ContainsSubstring("'full_attention'"));
+  CHECK_THAT(refusal(R"("rope_parameters": {"rope_theta": 5}, "rope_scaling": {"rope_type": "llama3", )" +
+                     numbers + "}"),
+             Catch::ContainsSubstring("rope_parameters and rope_scaling that differ"));
+  CHECK_THAT(refusal(R"("rope_theta": 5, "rope_scaling": {"rope_type": "longrope"})"),
+             Catch::ContainsSubstring("'longrope'"));
+  CHECK_THAT(refusal(R"("rope_theta": 5, "rope_scaling": "llama3")"), Catch::ContainsSubstring("rope_scaling"));
+  auto odd = numbers;
+  odd.replace(odd.find("32.0"), 4, "0.5");
+  CHECK_THAT(refusal(R"("rope_theta": 5, "rope_scaling": {"rope_type": "llama3", )" + odd + "}"),
+             Catch::ContainsSubstring("rope_scaling: factor"));
+}
+
+TEST_CASE("hf_weights finds every token that ends a text, in both configs", "[io][weights]") {
+  test::temporary_folder folder;
+  hf_model().save_to(folder / "m");
+  auto const ends = [&](std::string const& generation) {
+    test::write_file(folder / "m/generation_config.json", generation);
+    return open_weights(folder / "m")->config.eos_token_ids;
+  };
+  using ids = std::vector<std::int32_t>;
+  CHECK(ends(R"({"eos_token_id": [7, 2, 5]})") == ids{2, 3, 7, 5});
+  CHECK(ends(R"({"eos_token_id": 4, "temperature": 0.6})") == ids{2, 3, 4});
+  CHECK(ends(R"({"do_sample": true})") == ids{2, 3});
+  CHECK_THAT(error_of([&] { ends(R"({"eos_token_id": "x"})"); }),
+             Catch::ContainsSubstring("generation_config.json"));
+  CHECK_THAT(error_of([&] { ends("[]"); }), Catch::ContainsSubstring("generation_config.json"));
+}
+
 TEST_CASE("hf_weights refuses by name what it would compute wrongly", "[io][weights]") {
   test::temporary_folder folder;
   auto const refusal = [&](hf_model const& m) {
@@ -447,7 +590,13 @@ TEST_CASE("hf_weights refuses by name what it would compute wrongly", "[io][weig
     m.config_tail += ", " + extra;
     return refusal(m);
   };
-  for (char const* flag : {"attention_bias", "mlp_bias", "use_sliding_window"}) {
+  CHECK_THAT(with(R"("attention_bias": true)"),
+             Catch::ContainsSubstring("no tensor") && Catch::ContainsSubstring("self_attn.q_proj.bias"));
+  CHECK(with(R"("attention_bias": false)").empty());
+  hf_model qwen2("qwen2");
+  qwen2.config_tail += R"(, "attention_bias": false)";
+  CHECK_THAT(refusal(qwen2), Catch::ContainsSubstring("attention_bias"));
+  for (char const* flag : {"mlp_bias", "use_sliding_window", "use_mrope"}) {
     CHECK_THAT(with("\"" + std::string(flag) + "\": true"), Catch::ContainsSubstring(flag));
     CHECK(with("\"" + std::string(flag) + "\": false").empty());
   }
@@ -466,14 +615,16 @@ TEST_CASE("hf_weights refuses by name what it would compute wrongly", "[io][weig
   };
   CHECK_THAT(replaced("\"silu\"", "\"gelu\""),
              Catch::ContainsSubstring("hidden_act") && Catch::ContainsSubstring("'gelu'"));
+  CHECK(replaced("\"silu\"", "\"swish\"").empty());
   CHECK_THAT(replaced("\"model_type\": \"llama\"", "\"model_type\": \"mamba\""),
              Catch::ContainsSubstring("'mamba'"));
   for (char const* key : {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
                           "vocab_size", "max_position_embeddings", "rms_norm_eps", "model_type"})
     CHECK_THAT(replaced("\"" + std::string(key) + "\"", "\"x\""), Catch::ContainsSubstring(key));
   CHECK_THAT(replaced("\"head_dim\": 24, ", "", "qwen3"), Catch::ContainsSubstring("no head_dim"));
-  CHECK_THAT(replaced("\"head_dim\": 24, ", "", "llama"),
-             Catch::ContainsSubstring("q_proj"));  // 16 by default: shapes differ
+  for (char const* kind : {"llama", "qwen2"})
+    CHECK_THAT(replaced("\"head_dim\": 24, ", "", kind),
+               Catch::ContainsSubstring("q_proj"));  // 16 by default: shapes differ
   CHECK_THAT(replaced("\"num_key_value_heads\": 1, ", "", "qwen3"),
              Catch::ContainsSubstring("no num_key_value_heads"));
   CHECK_THAT(replaced("\"hidden_size\": 32", "\"hidden_size\": 32.0"), Catch::ContainsSubstring("hidden_size"));
@@ -494,9 +645,9 @@ TEST_CASE("hf_weights asks for exactly the tensors of the config", "[io][weights
     CHECK(text.find('\n') == std::string::npos);
     return text;
   };
-  for (auto const& t : hf_model("qwen3", false).tensors)
-    CHECK_THAT(refusal(hf_model("qwen3", false).drop(t.name)),
-               Catch::ContainsSubstring("no tensor '" + t.name));
+  for (std::string const kind : {"qwen2", "qwen3"})
+    for (auto const& t : hf_model(kind, false).tensors)
+      CHECK_THAT(refusal(hf_model(kind, false).drop(t.name)), Catch::ContainsSubstring("no tensor '" + t.name));
   hf_model m;
   m.tensors.push_back(
       {"model.layers.0.self_attn.q_proj.bias", safetensors_dtype::f32, {1}, std::string(4, '\0')});

@@ -43,18 +43,23 @@ double worst(outcome const& a, outcome const& b) {
 
 TEMPLATE_LIST_TEST_CASE("a step on the CPU backend is the reference's, losses and all gradients",
                         "[model][cpu]", test::placements) {
-  for (bool const qk_norm : {false, true}) {
-    test::tiny_shape const shape{.heads = 4, .kv_heads = 2, .qk_norm = qk_norm};
+  for (bool const more : {false, true}) {
+    test::tiny_shape const shape{.heads = 4,
+                                 .kv_heads = 2,
+                                 .qk_norm = more,
+                                 .qkv_bias = more,
+                                 .output_bias = more,
+                                 .rotary = more ? test::tiny_llama3 : io::rotary_scaling{}};
     auto const plain = one_step<TestType>(shape, reference::backend<double>());
     for (int threads : {1, 2}) {
-      CAPTURE(placement::name_of<TestType>(), qk_norm, threads);
+      CAPTURE(placement::name_of<TestType>(), more, threads);
       CHECK(worst(one_step<TestType>(shape, cpu::backend<double>(threads)), plain) < 1e-12);
     }
   }
 }
 
 TEMPLATE_LIST_TEST_CASE("a step in f32 is near the one in f64", "[model][cpu]", three_placements) {
-  test::tiny_shape const shape{.qk_norm = true};
+  test::tiny_shape const shape{.qk_norm = true, .qkv_bias = true};
   auto const plain = one_step<TestType>(shape, reference::backend<double>());
   CAPTURE(placement::name_of<TestType>());
   CHECK(worst(one_step<TestType>(shape, cpu::backend<float>(2)), plain) < 1e-4);

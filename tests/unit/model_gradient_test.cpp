@@ -14,6 +14,8 @@ namespace {
 
 using backend_type = reference::backend<double>;
 using with_qk_norm = layer::decoder<layer::grouped_query<layer::qk_norm::per_head>>;
+using with_biases =
+    layer::decoder<layer::grouped_query<layer::qk_norm::none, layer::rotary::llama3, layer::bias::qkvo>>;
 
 /// Every named weight of a student against central differences of its whole objective.
 template <class Placement, class Layer>
@@ -74,6 +76,10 @@ TEMPLATE_LIST_TEST_CASE("student gradients agree with central differences of the
   SECTION("with QK norm") {
     check_gradients<TestType, layer::like_teacher>({.qk_norm = true}, 2.0);
     check_gradients<TestType, with_qk_norm>({.heads = 4, .kv_heads = 2, .tied = false}, 1.0);
+  }
+  SECTION("with biases") {
+    check_gradients<TestType, layer::like_teacher>({.qkv_bias = true, .rotary = test::tiny_llama3}, 1.0);
+    check_gradients<TestType, with_biases>({.qk_norm = true}, 2.0);
   }
 }
 

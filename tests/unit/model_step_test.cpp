@@ -39,8 +39,10 @@ struct fixture {
   teacher<backend_type> of;
   student_type pupil;
 
-  explicit fixture(bool qk_norm)
-      : of(test::tiny_teacher<backend_type>({.qk_norm = qk_norm}, backend_type(2))), pupil(of, seed{42}) {
+  explicit fixture(bool everything)
+      : of(test::tiny_teacher<backend_type>(
+            {.qk_norm = everything, .qkv_bias = everything, .output_bias = everything}, backend_type(2))),
+        pupil(of, seed{42}) {
     test::enlarge_weights(pupil);
   }
 };

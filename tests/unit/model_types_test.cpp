@@ -1,4 +1,7 @@
+#include <map>
 #include <set>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <typeindex>
@@ -87,12 +90,67 @@ TEST_CASE("a student is named by its placement and its schedule", "[model][types
 }
 
 TEST_CASE("student says where its layers differ from the teacher's", "[model][types]") {
-  accrete::io::model_config plain;
-  accrete::io::model_config normed;
-  normed.qk_norm = true;
-  using accrete::layer::difference_from;
-  CHECK(difference_from(plain, {false, false, false}).empty());
-  CHECK(difference_from(normed, {true, true, false}).empty());
-  CHECK(difference_from(plain, {true, true, true}) == "head norms: q, k, v (the teacher's: none)");
-  CHECK(difference_from(normed, {false, false, false}) == "head norms: none (the teacher's: q, k)");
+  io::model_config plain;
+  io::model_config full;
+  full.qk_norm = full.qkv_bias = full.output_bias = true;
+  full.rotary = layer::rotary::llama3::scaling;
+  using layer::difference_from;
+  CHECK(difference_from(plain, {}).empty());
+  CHECK(difference_from(full, layer::like_teacher::of(full)).empty());
+  CHECK(difference_from(plain, {{true, true, true}, false, false, {}}) ==
+        "head norms: q, k, v (the teacher's: none)");
+  CHECK(
+      difference_from(full, {}) ==
+      "head norms: none (the teacher's: q, k); biases: none (the teacher's: q, k, v, output); rotation: plain "
+      "(the teacher's: llama3, factor 8 (1 to 4 of 8192))");
+}
+
+namespace {
+struct slow : layer::rotary::llama3 {  // Llama 3.2's
+  static constexpr std::string_view name = "slow";
+  static constexpr io::rotary_scaling scaling{io::rotary_kind::llama3, 32, 1, 4, 8192};
+};
+}  // namespace
+
+TEST_CASE("layer slots that are named win over the teacher's file", "[model][types]") {
+  using B = reference::backend<double>;
+  using all =
+      layer::decoder<layer::grouped_query<layer::qk_norm::per_head, layer::rotary::llama3, layer::bias::qkvo>>;
+  using two = layer::decoder<layer::grouped_query<layer::qk_norm::none, slow, layer::bias::qkv>>;
+  CHECK(layer::decoder<>::name == std::string("decoder<no qk_norm, half_split, no bias>"));
+  CHECK(all::name == std::string("decoder<qk_norm per head, llama3, qkvo bias>"));
+  CHECK(two::name == std::string("decoder<no qk_norm, slow, qkv bias>"));
+  auto t = test::tiny_teacher<B>({.qkv_bias = true, .rotary = test::tiny_llama3});
+  auto const features = [&]<class Layer>(std::type_identity<Layer>) {
+    student<placement::pre, growth::joint<2, 1>, B, Layer> s(t, seed{1});
+    auto const& layer = s.stack().layers().front();
+    CHECK(layer.qkv_bias.exists() == s.stack().shape().features.qkv_bias);
+    CHECK(layer.output_bias.exists() == s.stack().shape().features.output_bias);
+    return s.stack().shape().features;
+  };
+  CHECK(features(std::type_identity<layer::like_teacher>{}) ==
+        layer::features{{}, true, false, test::tiny_llama3});
+  CHECK(features(std::type_identity<layer::decoder<>>{}) == layer::features{});
+  CHECK(features(std::type_identity<all>{}) ==
+        layer::features{{true, true, false}, true, true, layer::rotary::llama3::scaling});
+  CHECK(features(std::type_identity<two>{}) == layer::features{{}, true, false, slow::scaling});
+}
+
+TEST_CASE("biases are named by their parts and begin at nought", "[model][types]") {
+  using B = reference::backend<double>;
+  auto t = test::tiny_teacher<B>({.qkv_bias = true, .output_bias = true});
+  student<placement::pre, growth::joint<1, 1>, B> s(t, seed{42});
+  std::map<std::string, index_t> sizes;
+  visit_parameters(s, [&](std::string const& name, auto v, model::parameter_role role) {
+    if (role != model::parameter_role::bias) return;
+    CHECK(is_vector(role));
+    CHECK(v.contiguous());
+    for (index_t i = 0; i < v.size(); ++i) CHECK(v.flat()(i) == 0.0);
+    sizes[name] = v.size();
+  });
+  std::string const here = "model.layers.0.self_attn.";
+  CHECK(sizes == std::map<std::string, index_t>{{here + "q_proj.bias", 12},
+                                                {here + "k_proj.bias", 4},
+                                                {here + "v_proj.bias", 4},
+                                                {here + "o_proj.bias", 12}});
 }

@@ -92,6 +92,37 @@ TEST_CASE("reference linear refuses shapes that do not fit, in one line", "[refe
   REQUIRE_THROWS_AS(linear_backward_weight(ctx, dy, x, bad, store::replace), shape_error);
 }
 
+TEST_CASE("reference bias is added to every row, and its gradient is the sum of their gradients",
+          "[reference][linear][grad]") {
+  index_t const tokens = GENERATE(0, 1, 3, 7);
+  index_t const pad = GENERATE(0, 2);
+  index_t const out = 5;
+  auto const x = matrix<>::random(tokens, out, "x", pad);
+  auto const dy = matrix<>::random(tokens, out, "dy", pad);
+  auto bias = test::vector<>::random(out, "bias");
+  matrix<> y(tokens, out, pad);
+  auto const loss = [&] {
+    y.copy_from(x);
+    add_bias(ctx, bias, y);
+    return test::inner_product<double>(y.view(), dy.view());
+  };
+  loss();
+  for (index_t t = 0; t < tokens; ++t)
+    for (index_t o = 0; o < out; ++o) REQUIRE(y(t, o) == x(t, o) + bias(o));
+  test::vector<> dbias(out);
+  add_bias_backward(ctx, dy, dbias);
+  REQUIRE(test::relative_gradient_error(bias, dbias, loss) < 1e-8);
+  auto twice = test::vector<>::random(out, "before");
+  auto const before = test::vector<>::random(out, "before");
+  add_bias_backward(ctx, dy, twice);
+  for (index_t o = 0; o < out; ++o) REQUIRE(std::abs(twice(o) - before(o) - dbias(o)) < 1e-14);
+  REQUIRE(y.guards_hold());
+
+  test::vector<> four(4);
+  REQUIRE_THROWS_WITH(add_bias(ctx, four, y), "add_bias: got bias [4], expected [5]");
+  REQUIRE_THROWS_WITH(add_bias_backward(ctx, dy, four), "add_bias_backward: got dbias [4], expected [5]");
+}
+
 TEST_CASE("reference arithmetic works in place and beside", "[reference][arithmetic]") {
   index_t const pad = GENERATE(0, 1);
   auto const a = matrix<>::random(3, 5, "a", pad);

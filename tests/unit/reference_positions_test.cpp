@@ -19,7 +19,7 @@ struct tables {
   matrix<> cosines, sines;
   tables(index_t positions, index_t head_dim, double theta)
       : cosines(positions, head_dim / 2), sines(positions, head_dim / 2) {
-    rotary_table(ctx, theta, cosines, sines);
+    rotary_table(ctx, test::plain_frequencies(head_dim, theta), cosines, sines);
   }
 };
 
@@ -59,7 +59,7 @@ TEST_CASE("reference rotary table keeps its angles in double", "[reference][rota
   REQUIRE(std::abs(table.cosines(15962, 0) + 0.908016) < 1e-6);
   REQUIRE(std::abs(table.sines(15962, 0) - std::sin(15962.0)) < 1e-12);
   test::matrix<float> cosines(15963, 1), sines(15963, 1);
-  rotary_table(reference::backend<float>{}, 1e4, cosines, sines);
+  rotary_table(reference::backend<float>{}, test::plain_frequencies(2, 1e4), cosines, sines);
   REQUIRE(std::abs(double(cosines(15962, 0)) + 0.908016) < 1e-6);
 }
 
@@ -152,4 +152,7 @@ TEST_CASE("reference rotary refuses positions past its table and widths that are
   REQUIRE_THROWS_AS(rotary(ctx, odd, test::ids{0, 1}, table.cosines, table.sines, rotation::forward),
                     shape_error);
   REQUIRE_THROWS_AS(rotary(ctx, x, test::ids{0}, table.cosines, table.sines, rotation::forward), shape_error);
+  matrix<> cosines(4, 3), sines(4, 3);
+  REQUIRE_THROWS_AS(rotary_table(ctx, test::plain_frequencies(8, 1e4), cosines, sines), shape_error);
+  REQUIRE_THROWS_AS(rotary_table(ctx, test::plain_frequencies(6, 1e4), cosines, x), shape_error);
 }

@@ -22,7 +22,7 @@ namespace {
 /// Requests of the updates after the first one of each phase, of which there are enough to begin the text anew.
 template <class P, class S>
 std::size_t requests_in_updates(recipe const& r, train::text_options const& options = test::tiny_options()) {
-  tiny_run<P, S> run(r, {}, options, {.qk_norm = true});
+  tiny_run<P, S> run(r, {}, options, {.qk_norm = true, .qkv_bias = true});
   std::size_t sum = 0;
   index_t step = 0;
   for (int p = 0; p < S::plan.num_phases(); ++p) {

@@ -69,22 +69,25 @@ TEST_CASE("optimizer adds epsilon outside the root", "[train][optimizer][U46]") 
   }
 }
 
-TEST_CASE("optimizer decays matrices and the head, and no gain", "[train][optimizer][U48]") {
+TEST_CASE("optimizer decays matrices and the head, and neither gain nor bias", "[train][optimizer][U48]") {
   auto r = plain();
   r.weight_decay = 0.1;
   bare_model<f64> m;
   m.add("w", parameter_role::matrix, {1});
   m.add("g", parameter_role::norm_gain, {1});
   m.add("h", parameter_role::head, {1});
+  m.add("b", parameter_role::bias, {1});
   train::apply_adamw(m, r, 0.1, 1);
   CHECK(near(m.value(0), 0.99, 1e-15));
   CHECK(m.value(1) == 1.0);
   CHECK(near(m.value(2), 0.99, 1e-15));
+  CHECK(m.value(3) == 1.0);
 }
 
 TEST_CASE("optimizer decays the groups of a student that should be decayed", "[train][optimizer][U48]") {
-  auto t = test::tiny_teacher<f64>({.qk_norm = true});
+  auto t = test::tiny_teacher<f64>({.qk_norm = true, .qkv_bias = true});
   student<placement::pre, growth::joint<2, 1>, f64> s(t, seed{42});
+  test::enlarge_weights(s);  // biases begin at 0, where a decay would not show
   auto r = plain();
   r.weight_decay = 0.1;
   auto const before = test::values_of(s);
@@ -93,16 +96,18 @@ TEST_CASE("optimizer decays the groups of a student that should be decayed", "[t
   auto const after = test::values_of(s);
   int decayed = 0, kept = 0;
   for (std::size_t i = 0; i < before.size(); ++i) {
-    bool const gain = before[i].name.find("norm") != std::string::npos;
-    (gain ? kept : decayed) += 1;
+    bool const vector =
+        before[i].name.find("norm") != std::string::npos || before[i].name.find("bias") != std::string::npos;
+    (vector ? kept : decayed) += 1;
     CAPTURE(before[i].name);
-    if (gain)
+    if (vector)
       CHECK(test::same_bits(after[i].numbers, before[i].numbers));
     else
       CHECK(test::worst_difference({after[i]}, {before[i]}, 0.99) < 1e-15);
   }
-  CHECK(decayed == 2 * 7 + 1);     // q, k, v, o, gate, up, down of two layers; the head
-  CHECK(kept == 2 * (2 + 2) + 1);  // two norms and the heads' q and k norms a layer; the final norm
+  CHECK(decayed == 2 * 7 + 1);  // q, k, v, o, gate, up, down of two layers; the head
+  CHECK(kept ==
+        2 * (2 + 2 + 3) + 1);  // two norms, the heads' q and k norms, three biases a layer; the final norm
 }
 
 TEST_CASE("clipping survives a norm whose square no float holds", "[train][optimizer][U49]") {

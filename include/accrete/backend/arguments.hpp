@@ -28,5 +28,7 @@ template <class Space = mem::host>
 using offsets = view<index_t const, 1, Space>;
 template <class Space = mem::host>
 using sums = view<double, 1, Space>;
+/// Radians per position of each rotated pair, [head_dim / 2], in host memory whatever the backend's is.
+using frequencies = view<double const, 1, mem::host>;
 
 }  // namespace accrete::inline v0::args

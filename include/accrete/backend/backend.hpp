@@ -58,11 +58,17 @@ concept has_memory_operations = requires(B const& ctx, typename V::in1 in, typen
 ///   linear:                 x [T, in], w [out, in] -> y [T, out]
 ///   linear_backward_input:  dy [T, out], w [out, in] -> dx [T, in]
 ///   linear_backward_weight: dy [T, out], x [T, in] -> dw [out, in]
+/// and a bias beside it:
+///   add_bias:               y [T, out] += bias [out], in every row, in place
+///   add_bias_backward:      dy [T, out] -> dbias [out], the sum over tokens, added to
 template <class B, class V = of_backend<B>>
-concept has_linear = requires(B const& ctx, typename V::in2 in, typename V::out2 out, store how) {
+concept has_linear = requires(B const& ctx, typename V::in2 in, typename V::out2 out, typename V::in1 bias,
+                              typename V::out1 dbias, store how) {
   linear(ctx, in, in, out, how);
   linear_backward_input(ctx, in, in, out, how);
   linear_backward_weight(ctx, in, in, out, how);
+  add_bias(ctx, bias, out);
+  add_bias_backward(ctx, in, dbias);
 };
 
 /// Whole-tensor arithmetic. add: out = a + b (in place on either). scale: out = c a (in place).
@@ -93,14 +99,16 @@ concept has_norms = requires(B const& ctx, typename V::in2 in, typename V::in1 g
 };
 
 /// embed:     table [V, D], ids [T] -> out [T, D]
-/// rotary_table: cosines, sines [positions, head_dim / 2] of position * theta^(-2i / head_dim)
+/// rotary_table: cosines, sines [positions, head_dim / 2] of position * frequencies[i], radians in double on
+/// the
+///            host: how they come from a base, and are scaled, is the model's business
 /// rotary:    half-split pairs (i, i + head_dim / 2) of every head of x [T, H * head_dim], in place
 template <class B, class V = of_backend<B>>
 concept has_positions = requires(B const& ctx, typename V::in2 in, typename V::ids ids, typename V::out2 out,
-                                 typename V::real_out2 table, typename V::real_in2 table_in, double theta,
-                                 rotation way) {
+                                 typename V::real_out2 table, typename V::real_in2 table_in,
+                                 view<double const, 1, mem::host> frequencies, rotation way) {
   embed(ctx, in, ids, out);
-  rotary_table(ctx, theta, table, table);
+  rotary_table(ctx, frequencies, table, table);
   rotary(ctx, out, ids, table_in, table_in, way);
 };
 

@@ -20,18 +20,19 @@ void embed(backend<T, Gemm> const& ctx, args::in2<T> table, args::ids<> ids, arg
   });
 }
 
-/// cosines, sines [positions, head_dim / 2] of position * theta^(-2i / head_dim), the angle in double whatever
-/// T is. Throws shape_error.
+/// cosines, sines [positions, head_dim / 2] of position * frequencies[i], the angle in double whatever T is.
+/// Throws shape_error.
 template <class T, class Gemm>
-void rotary_table(backend<T, Gemm> const& ctx, double theta, args::out2<T> cosines, args::out2<T> sines) {
-  check::shape("rotary_table", "sines", sines, cosines.extents);
+void rotary_table(backend<T, Gemm> const& ctx, args::frequencies frequencies, args::out2<T> cosines,
+                  args::out2<T> sines) {
   index_t const half = cosines.columns();
-  constexpr index_t angle_cost = 64;  // elements of streaming that a power, a cosine and a sine are worth
+  check::shape("rotary_table", "frequencies", frequencies, {half});
+  check::shape("rotary_table", "sines", sines, cosines.extents);
+  constexpr index_t angle_cost = 64;  // elements of streaming that a cosine and a sine are worth
   for_ranges(ctx.threads(), cosines.rows(), half * angle_cost, [&](range r) {
     for (index_t i = 0; i < half; ++i) {
-      double const frequency = std::pow(theta, -double(i) / double(half));
       for (index_t position = r.first; position < r.last; ++position) {
-        double const angle = double(position) * frequency;
+        double const angle = double(position) * frequencies(i);
         cosines(position, i) = T(std::cos(angle));
         sines(position, i) = T(std::sin(angle));
       }

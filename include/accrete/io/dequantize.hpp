@@ -1,69 +1,80 @@
 #pragma once
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 
 #include "accrete/core/error.hpp"
 #include "accrete/core/view.hpp"
-#include "accrete/io/bytes.hpp"
+#include "accrete/io/detail/quantized_blocks.hpp"
 #include "accrete/io/detail/rows.hpp"
 #include "accrete/io/ggml_type.hpp"
 #include "accrete/io/gguf.hpp"
-#include "accrete/io/half.hpp"
 #include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::io {
 
 namespace detail {
 
-// A block of 32: the scale d (and minimum m) as half floats, then 4-bit codes, of which byte i holds number i
-// in its low half and number i + 16 in its high half. A code times a half float is exact in binary32, so a
-// fused multiply-add gives the same bits as two operations and the values do not depend on compiler flags.
+/// `blocks` blocks of a quantized type, one after the other.
 template <class T>
-void unpack_q4_0(std::byte const* block, T* out) {
-  float const d = half_to_float(load<std::uint16_t>(block));
-  for (int i = 0; i < 16; ++i) {
-    int const codes = std::to_integer<int>(block[2 + i]);
-    out[i] = T(float((codes & 15) - 8) * d);
-    out[i + 16] = T(float((codes >> 4) - 8) * d);
-  }
+void unpack_blocks(void (*unpack)(std::byte const*, T*), ggml_type type, index_t blocks, std::byte const* from,
+                   T* to) {
+  auto const layout = *layout_of(type);
+  for (index_t b = 0; b < blocks; ++b, from += layout.bytes, to += layout.block) unpack(from, to);
 }
+
+/// One row of `columns` numbers. False where the type is not known.
 template <class T>
-void unpack_q4_1(std::byte const* block, T* out) {
-  float const d = half_to_float(load<std::uint16_t>(block));
-  float const m = half_to_float(load<std::uint16_t>(block + 2));
-  for (int i = 0; i < 16; ++i) {
-    int const codes = std::to_integer<int>(block[4 + i]);
-    out[i] = T(float(codes & 15) * d + m);
-    out[i + 16] = T(float(codes >> 4) * d + m);
+bool dequantize_row(ggml_type type, std::byte const* from, index_t columns, T* to) {
+  switch (type) {
+    case ggml_type::f32:
+      widen(plain_number::f32, from, to, columns);
+      return true;
+    case ggml_type::f16:
+      widen(plain_number::f16, from, to, columns);
+      return true;
+    case ggml_type::bf16:
+      widen(plain_number::bf16, from, to, columns);
+      return true;
+    case ggml_type::q4_0:
+      unpack_blocks(unpack_q4_0<T>, type, columns / 32, from, to);
+      return true;
+    case ggml_type::q4_1:
+      unpack_blocks(unpack_q4_1<T>, type, columns / 32, from, to);
+      return true;
+    case ggml_type::q5_0:
+      unpack_blocks(unpack_q5_0<T>, type, columns / 32, from, to);
+      return true;
+    case ggml_type::q5_1:
+      unpack_blocks(unpack_q5_1<T>, type, columns / 32, from, to);
+      return true;
+    case ggml_type::q8_0:
+      unpack_blocks(unpack_q8_0<T>, type, columns / 32, from, to);
+      return true;
+    case ggml_type::q4_k:
+      unpack_blocks(unpack_q4_k<T>, type, columns / 256, from, to);
+      return true;
+    case ggml_type::q5_k:
+      unpack_blocks(unpack_q5_k<T>, type, columns / 256, from, to);
+      return true;
+    case ggml_type::q6_k:
+      unpack_blocks(unpack_q6_k<T>, type, columns / 256, from, to);
+      return true;
   }
-}
-template <class T>
-void unpack_q8_0(std::byte const* block, T* out) {
-  float const d = half_to_float(load<std::uint16_t>(block));
-  for (int i = 0; i < 32; ++i) out[i] = T(float(load<std::int8_t>(block + 2 + i)) * d);
+  return false;
 }
 
 }  // namespace detail
 
-[[nodiscard]] constexpr bool can_dequantize(ggml_type type) {
-  switch (type) {
-    case ggml_type::f32:
-    case ggml_type::f16:
-    case ggml_type::bf16:
-    case ggml_type::q4_0:
-    case ggml_type::q4_1:
-    case ggml_type::q8_0:
-      return true;
-  }
-  return false;
+[[nodiscard]] inline bool can_dequantize(ggml_type type) {
+  return detail::dequantize_row<float>(type, nullptr, 0, nullptr);
 }
 /// Throws io_error that names the type where dequantize_rows would not know it.
 inline void require_dequantizable(gguf_tensor const& tensor, std::string const& where = "io::dequantize") {
   if (!can_dequantize(tensor.type))
     throw io_error(where + ": tensor " + name_text(tensor.name), "numbers in " + name_of(tensor.type),
-                   "F32, F16, BF16, Q8_0, Q4_0 or Q4_1", "convert the model to one of them");
+                   "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K or Q6_K",
+                   "convert the model to one of them");
 }
 
 /// Rows [first_row, first_row + out.rows()) of a tensor, as numbers. // out: [rows, tensor.columns()]
@@ -73,34 +84,12 @@ template <std::floating_point T>
 void dequantize_rows(gguf_tensor const& tensor, index_t first_row, view<T, 2> out) {
   require_dequantizable(tensor);
   index_t const columns = tensor.columns();
-  detail::require_rows("io::dequantize: tensor " + name_text(tensor.name), tensor.rows(), columns, first_row,
-                       out);
+  detail::require_rows([&] { return "io::dequantize: tensor " + name_text(tensor.name); }, tensor.rows(),
+                       columns, first_row, out);
   auto const layout = *layout_of(tensor.type);
-  index_t const blocks = columns / layout.block;
-  for (index_t r = 0; r < out.rows(); ++r) {
-    std::byte const* block = tensor.bytes.data() + (first_row + r) * blocks * layout.bytes;
-    T* to = out.row(r);
-    switch (tensor.type) {
-      case ggml_type::f32:
-        detail::widen(detail::plain_number::f32, block, to, columns);
-        break;
-      case ggml_type::f16:
-        detail::widen(detail::plain_number::f16, block, to, columns);
-        break;
-      case ggml_type::bf16:
-        detail::widen(detail::plain_number::bf16, block, to, columns);
-        break;
-      case ggml_type::q4_0:
-        for (index_t b = 0; b < blocks; ++b, block += 18, to += 32) detail::unpack_q4_0(block, to);
-        break;
-      case ggml_type::q4_1:
-        for (index_t b = 0; b < blocks; ++b, block += 20, to += 32) detail::unpack_q4_1(block, to);
-        break;
-      case ggml_type::q8_0:
-        for (index_t b = 0; b < blocks; ++b, block += 34, to += 32) detail::unpack_q8_0(block, to);
-        break;
-    }
-  }
+  index_t const stride = columns / layout.block * layout.bytes;
+  for (index_t r = 0; r < out.rows(); ++r)
+    detail::dequantize_row(tensor.type, tensor.bytes.data() + (first_row + r) * stride, columns, out.row(r));
 }
 
 }  // namespace accrete::inline v0::io

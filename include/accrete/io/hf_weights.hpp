@@ -25,9 +25,10 @@
 
 namespace accrete::inline v0::io {
 
-/// A Llama or Qwen3 model in the directory that `save_pretrained` writes: config.json and model.safetensors, or
-/// model.safetensors.index.json with its shards; F32, F16 or BF16. Every tensor must be there and no other;
-/// what the config asks for and the library does not compute is refused by name.
+/// A Llama, Qwen2 or Qwen3 model in the directory that `save_pretrained` writes: config.json and
+/// model.safetensors, or model.safetensors.index.json with its shards; each tensor F32, F16 or BF16. Every
+/// tensor must be there and no other; what the config asks for and the library does not compute is refused by
+/// name. Files are mapped: a row is read where it lies when it is asked for.
 class hf_weights final : public weight_source {
  public:
   explicit hf_weights(std::filesystem::path folder)
@@ -35,6 +36,11 @@ class hf_weights final : public weight_source {
     config = detail::read_hf_config(json::parse(detail::text_of(config_map_), path_text(config_map_.path())),
                                     "io::config " + path_text(config_map_.path()));
     std::error_code ignored;
+    if (auto const path = folder_ / "generation_config.json"; std::filesystem::exists(path, ignored)) {
+      mapped_file const map(path);
+      std::string const here = "io::config " + path_text(path);
+      detail::add_generation_config(config, json::parse(detail::text_of(map), here), here);
+    }
     if (std::filesystem::exists(folder_ / "model.safetensors", ignored))
       open_single();
     else if (std::filesystem::exists(folder_ / "model.safetensors.index.json", ignored))
@@ -51,7 +57,7 @@ class hf_weights final : public weight_source {
   }
   void read_rows(std::string_view hf_name, index_t first_row, view<float, 2> out) const override {
     safetensors_tensor const& t = find(hf_name);
-    std::string const here = where() + ": tensor " + name_text(t.name);
+    auto const here = [&] { return where() + ": tensor " + name_text(t.name); };
     auto const [rows, columns] = matrix_shape(t);
     detail::require_rows(here, rows, columns, first_row, out);
     auto const kind = *plain(t.dtype);  // checked when it was opened
@@ -107,7 +113,17 @@ class hf_weights final : public weight_source {
       }
   }
 
+  // A model saved without its head (embedding models are) names its tensors without "model.".
+  void add_prefix() {
+    if (tensors_.count("model.embed_tokens.weight") != 0 || tensors_.count("embed_tokens.weight") == 0) return;
+    decltype(tensors_) prefixed;
+    for (auto const& [name, t] : tensors_)
+      prefixed.emplace(name == "lm_head.weight" ? name : "model." + name, t);
+    tensors_ = std::move(prefixed);
+  }
+
   void check_tensors() {
+    add_prefix();
     std::map<std::string, safetensors_tensor const*, std::less<>> known;
     detail::for_each_tensor(config, [&](std::string const& name, std::array<index_t, 2> const& want) {
       auto const at = tensors_.find(name);

@@ -1,14 +1,16 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "accrete/core/view.hpp"
+#include "accrete/io/rotary_scaling.hpp"
 
 namespace accrete::inline v0::io {
 
 /// What a model file says of the model's shape. Names follow Hugging Face's config.json.
 struct model_config {
-  std::string architecture;  ///< "llama", "qwen3": how tensors are named, not what the code does
+  std::string architecture;  ///< "llama", "qwen2", "qwen3": what the file says, not what the code looks at
   index_t hidden_size = 0;
   index_t num_hidden_layers = 0;
   index_t num_attention_heads = 0;
@@ -19,10 +21,14 @@ struct model_config {
   index_t max_position_embeddings = 0;
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
+  rotary_scaling rotary;
   bool tie_word_embeddings = false;
-  bool qk_norm = false;            ///< per-head RMS norm of q and k before the rotation (Qwen3)
-  std::int32_t bos_token_id = -1;  ///< -1: the file names none
-  std::int32_t eos_token_id = -1;
+  bool qk_norm = false;                     ///< per-head RMS norm of q and k before the rotation (Qwen3)
+  bool qkv_bias = false;                    ///< q, k and v have biases (Qwen2)
+  bool output_bias = false;                 ///< so has attention's output (Llama and Qwen3 with attention_bias)
+  std::int32_t bos_token_id = -1;           ///< -1: the file names none
+  std::int32_t eos_token_id = -1;           ///< what ends a document; the first where the file names several
+  std::vector<std::int32_t> eos_token_ids;  ///< all that end a text, in the order they are named
 
   /// Rows of the fused q|k|v projection.
   [[nodiscard]] index_t qkv_rows() const { return (num_attention_heads + 2 * num_key_value_heads) * head_dim; }

@@ -7,6 +7,7 @@
 #include "accrete/core/error.hpp"
 #include "accrete/core/view.hpp"
 #include "accrete/io/model_config.hpp"
+#include "accrete/io/rotary_scaling.hpp"
 
 namespace accrete::inline v0::io {
 
@@ -23,11 +24,11 @@ struct weight_source {
 
   /// "lm_head.weight" is there exactly when the head is not tied to the embedding.
   [[nodiscard]] virtual bool has(std::string_view hf_name) const = 0;
-  /// {rows, columns} = {outputs, inputs}; a norm's gain of n numbers is one row, {1, n}.
+  /// {rows, columns} = {outputs, inputs}; a gain or bias of n numbers is one row, {1, n}.
   [[nodiscard]] virtual std::array<index_t, 2> shape(std::string_view hf_name) const = 0;
-  /// Rows [first_row, first_row + out.rows()) as f32. Query and key rows come in half-split rotary order:
-  /// within a head of dh rows, row i is rotated with row i + dh/2. Throws io_error on values that are not
-  /// finite.
+  /// Rows [first_row, first_row + out.rows()) as f32, written straight to their place. Query and key rows (and
+  /// numbers of their biases) come in half-split rotary order: within a head of dh rows, row i is rotated with
+  /// row i + dh/2. Throws io_error on values that are not finite.
   virtual void read_rows(std::string_view hf_name, index_t first_row, view<float, 2> out) const = 0;
   /// 32 hexadecimal digits that follow from the file's content and not from its name or place.
   [[nodiscard]] virtual std::string identity() const = 0;
@@ -47,7 +48,13 @@ void for_each_tensor(model_config const& c, Fn&& fn) {
     fn(layer + "self_attn.q_proj.weight", shape{c.query_rows(), d});
     fn(layer + "self_attn.k_proj.weight", shape{c.key_value_rows(), d});
     fn(layer + "self_attn.v_proj.weight", shape{c.key_value_rows(), d});
+    if (c.qkv_bias) {
+      fn(layer + "self_attn.q_proj.bias", shape{1, c.query_rows()});
+      fn(layer + "self_attn.k_proj.bias", shape{1, c.key_value_rows()});
+      fn(layer + "self_attn.v_proj.bias", shape{1, c.key_value_rows()});
+    }
     fn(layer + "self_attn.o_proj.weight", shape{d, c.query_rows()});
+    if (c.output_bias) fn(layer + "self_attn.o_proj.bias", shape{1, d});
     if (c.qk_norm) {
       fn(layer + "self_attn.q_norm.weight", shape{1, c.head_dim});
       fn(layer + "self_attn.k_norm.weight", shape{1, c.head_dim});
@@ -87,6 +94,7 @@ inline void require_consistent(model_config const& c, std::string const& where) 
     throw io_error(where + ": rms_norm_eps", std::to_string(c.rms_norm_eps), "a small positive number");
   if (!(c.rope_theta > 1 && c.rope_theta < 1e15))
     throw io_error(where + ": rope_theta", std::to_string(c.rope_theta), "a number above 1");
+  require_sound(c.rotary, where + ": rope_scaling");
 }
 
 }  // namespace detail

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "accrete/io/rotary_scaling.hpp"
 #include "accrete/model/layer_kernels.hpp"
 #include "accrete/model/run_program.hpp"
 #include "accrete/model/stack_workspace.hpp"
@@ -36,12 +37,15 @@ class block_stack {
       "[accrete] norm_placement: boundary.readout must map the streams to the one value the head reads");
 
   /// `final_depth` is what depth-dependent constants are taken at; `positions` the longest document.
-  block_stack(B const& ctx, layer_shape const& shape, int final_depth, index_t positions, double rope_theta)
+  block_stack(B const& ctx, layer_shape const& shape, int final_depth, index_t positions)
       : shape_(shape), final_depth_(final_depth) {
     auto const half = shape.attention.head_dim / 2;
     rotary_.cosines = tensor<typename B::real, 2, typename B::space>({positions, half});
     rotary_.sines = tensor<typename B::real, 2, typename B::space>({positions, half});
-    rotary_table(ctx, rope_theta, rotary_.cosines.view(), rotary_.sines.view());
+    auto const frequencies =
+        io::rotary_frequencies(shape.attention.head_dim, shape.rope_theta, shape.features.rotary);
+    rotary_table(ctx, view<double const, 1>(frequencies.data(), {half}), rotary_.cosines.view(),
+                 rotary_.sines.view());
     auto gain = [&](std::string const& name) {
       return parameter<B>(parameter_role::norm_gain, named_rows({{name, 1}}), shape.hidden);
     };

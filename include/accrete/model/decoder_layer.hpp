@@ -11,27 +11,31 @@
 
 namespace accrete::inline v0::model {
 
-/// Sizes and flags all layers of a stack share.
+/// Sizes and features all layers of a stack share.
 struct layer_shape {
   index_t hidden = 0;
   index_t intermediate = 0;
   attention_shape attention;
-  layer::head_norm_flags head_norms;
+  layer::features features;
+  double rope_theta = 10000.0;
   double eps = 1e-6;
 
   layer_shape() = default;
-  layer_shape(io::model_config const& c, layer::head_norm_flags norms)
+  layer_shape(io::model_config const& c, layer::features const& has)
       : hidden(c.hidden_size),
         intermediate(c.intermediate_size),
         attention{c.num_attention_heads, c.num_key_value_heads, c.head_dim,
                   1.0 / std::sqrt(double(c.head_dim))},
-        head_norms(norms),
+        features(has),
+        rope_theta(c.rope_theta),
         eps(c.rms_norm_eps) {}
 
   [[nodiscard]] index_t query_columns() const { return attention.heads * attention.head_dim; }
   [[nodiscard]] index_t key_columns() const { return attention.kv_heads * attention.head_dim; }
   [[nodiscard]] index_t qkv_columns() const { return query_columns() + 2 * key_columns(); }
-  [[nodiscard]] bool any_head_norm() const { return head_norms.q || head_norms.k || head_norms.v; }
+  [[nodiscard]] bool any_head_norm() const {
+    return features.head_norms.q || features.head_norms.k || features.head_norms.v;
+  }
   /// Elements of the matrices of one layer: two floating-point operations each, per token and product.
   [[nodiscard]] index_t matrix_elements() const {
     return hidden * (qkv_columns() + query_columns() + 3 * intermediate);
@@ -45,6 +49,7 @@ struct decoder_layer {
   wiring::site where;
   parameter<B> qkv;                     // [(heads + 2 kv_heads) * head_dim, D]
   parameter<B> output;                  // [D, heads * head_dim]
+  parameter<B> qkv_bias, output_bias;   // [q|k|v, 1] and [D, 1], where the layer has them
   parameter<B> gate_up;                 // [2 F, D]
   parameter<B> down;                    // [D, F]
   parameter<B> q_norm, k_norm, v_norm;  // [1, head_dim], where the layer has them
@@ -63,6 +68,13 @@ struct decoder_layer {
                        {attn + "v_proj.weight", shape.key_columns()}}),
            shape.hidden};
     output = {matrix, named_rows({{attn + "o_proj.weight", shape.hidden}}), shape.query_columns()};
+    if (shape.features.qkv_bias)
+      qkv_bias = {bias,
+                  named_rows({{attn + "q_proj.bias", shape.query_columns()},
+                              {attn + "k_proj.bias", shape.key_columns()},
+                              {attn + "v_proj.bias", shape.key_columns()}}),
+                  1};
+    if (shape.features.output_bias) output_bias = {bias, named_rows({{attn + "o_proj.bias", shape.hidden}}), 1};
     gate_up = {matrix,
                named_rows({{mlp + "gate_proj.weight", shape.intermediate},
                            {mlp + "up_proj.weight", shape.intermediate}}),
@@ -72,22 +84,23 @@ struct decoder_layer {
       return wanted ? parameter<B>(norm_gain, named_rows({{attn + name, 1}}), shape.attention.head_dim)
                     : parameter<B>();
     };
-    q_norm = head_gain(shape.head_norms.q, "q_norm.weight");
-    k_norm = head_gain(shape.head_norms.k, "k_norm.weight");
-    v_norm = head_gain(shape.head_norms.v, "v_norm.weight");
+    q_norm = head_gain(shape.features.head_norms.q, "q_norm.weight");
+    k_norm = head_gain(shape.features.head_norms.k, "k_norm.weight");
+    v_norm = head_gain(shape.features.head_norms.v, "v_norm.weight");
     for (auto const& name : norm_names)
       gains.emplace_back(norm_gain, named_rows({{here + name + ".weight", 1}}), shape.hidden);
   }
 
   template <class Visit>
   void parameters(Visit&& visit) {
-    for (auto* p : {&qkv, &output, &gate_up, &down, &q_norm, &k_norm, &v_norm})
+    for (auto* p : {&qkv, &qkv_bias, &output, &output_bias, &gate_up, &down, &q_norm, &k_norm, &v_norm})
       if (p->exists()) visit(*p);
     for (auto& g : gains) visit(g);
   }
 };
 
-/// A layer of a student: weights by the placement's rule from streams keyed by creation id, gains at 1.
+/// A layer of a student: weights by the placement's rule from streams keyed by creation id, gains at 1, biases
+/// at 0.
 template <norm_placement P, backend B>
 decoder_layer<B> fresh_layer(B const& ctx, layer_shape const& shape, wiring::site where, seed s) {
   std::vector<std::string> names;

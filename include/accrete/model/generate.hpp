@@ -54,9 +54,9 @@ inline std::int32_t choose_token(std::span<double const> logits, sampling const&
   return order[kept - 1];
 }
 
-/// Continues `prompt` by up to `count` tokens, and stops after the model's end token. Each token runs the whole
-/// text again: right for a look at what a model says, not for serving it. `on_token` sees each token as it
-/// comes.
+/// Continues `prompt` by up to `count` tokens, and stops after any token that ends a text. Each token runs the
+/// whole text again: right for a look at what a model says, not for serving it. `on_token` sees each token as
+/// it comes.
 template <backend B>
 std::vector<std::int32_t> generate(teacher<B>& t, std::vector<std::int32_t> prompt, index_t count,
                                    sampling const& how,
@@ -82,7 +82,8 @@ std::vector<std::int32_t> generate(teacher<B>& t, std::vector<std::int32_t> prom
     std::copy(on_host.data(), on_host.data() + vocabulary, row.begin());
     prompt.push_back(choose_token(row, how, std::uint64_t(i)));
     if (on_token) on_token(prompt.back());
-    if (prompt.back() == t.config().eos_token_id) break;
+    auto const& ends = t.config().eos_token_ids;
+    if (std::find(ends.begin(), ends.end(), prompt.back()) != ends.end()) break;
   }
   return prompt;
 }

@@ -26,19 +26,18 @@ class grown_model {
   using batch_type = token_batch<typename B::space>;
 
   /// Begins phase 0: the first blocks are drawn, the head copied.
-  grown_model(teacher<B>& of, layer::head_norm_flags head_norms, growth::plan_view plan, std::string name,
-              seed s)
+  grown_model(teacher<B>& of, layer::features const& features, growth::plan_view plan, std::string name, seed s)
       : ctx_(of.context()),
         config_(of.config()),
         plan_(plan),
         name_(std::move(name)),
         seed_(s),
         embedding_(of.embedding()),
-        stack_(ctx_, {config_, head_norms}, plan.final_depth(), of.max_positions(), config_.rope_theta),
+        stack_(ctx_, {config_, features}, plan.final_depth(), of.max_positions()),
         head_(parameter_role::head, named_rows({{"lm_head.weight", config_.vocab_size}}), config_.hidden_size) {
     copy(ctx_, of.head()->view().flat(), head_.value.view().flat());
     for (auto* ends : {&stack_.entry_gains(), &stack_.readout_gains()})
-      for (auto& gain : *ends) copy(ctx_, of.final_norm().gain(), gain.gain());
+      for (auto& gain : *ends) copy(ctx_, of.final_norm().as_vector(), gain.as_vector());
     begin_phase(0);
   }
 
@@ -71,7 +70,7 @@ class grown_model {
   [[nodiscard]] std::string const& name() const { return name_; }
   /// What its layers have that the teacher's have not, for notes; empty where they agree.
   [[nodiscard]] std::string layer_difference() const {
-    return layer::difference_from(config_, stack_.shape().head_norms);
+    return layer::difference_from(config_, stack_.shape().features);
   }
   [[nodiscard]] int phase() const { return phase_; }
   [[nodiscard]] int active_layers() const { return stack_.num_layers(); }

@@ -1,10 +1,15 @@
 #pragma once
+#include <array>
 #include <concepts>
+#include <cstddef>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include "accrete/io/model_config.hpp"
+#include "accrete/io/rotary_scaling.hpp"
 #include "accrete/placement/norm_placement.hpp"
 
 /// What a decoder layer is made of, slot by slot. A slot that is named is compile time and wins over the
@@ -12,27 +17,66 @@
 namespace accrete::inline v0::layer {
 
 namespace qk_norm {
-struct none {};      ///< Llama
-struct per_head {};  ///< Qwen3: RMS norm over head_dim, one gain for all heads, before the rotation
+struct none {  ///< Llama, Qwen2
+  static constexpr std::string_view name = "no qk_norm";
+};
+struct per_head {  ///< Qwen3: RMS norm over head_dim, one gain for all heads, before the rotation
+  static constexpr std::string_view name = "qk_norm per head";
+};
 }  // namespace qk_norm
+namespace bias {
+struct none {  ///< Llama, Qwen3
+  static constexpr std::string_view name = "no bias";
+};
+struct qkv {  ///< Qwen2: q, k and v
+  static constexpr std::string_view name = "qkv bias";
+};
+struct qkvo {  ///< all four projections: Llama and Qwen3 with attention_bias
+  static constexpr std::string_view name = "qkvo bias";
+};
+}  // namespace bias
+/// All turn the pairs (i, i + head_dim / 2), as Hugging Face stores Llama and Qwen, and differ in how fast.
+/// A kind of one's own is a struct with these two members.
 namespace rotary {
-struct half_split {};  ///< pairs (i, i + head_dim / 2), as Hugging Face stores Llama and Qwen
+struct half_split {  ///< theta^(-2i / head_dim) a position, with the teacher's theta
+  static constexpr std::string_view name = "half_split";
+  static constexpr io::rotary_scaling scaling{};
+};
+struct llama3 {  ///< the same, stretched as Llama 3.1 8B does
+  static constexpr std::string_view name = "llama3";
+  static constexpr io::rotary_scaling scaling{io::rotary_kind::llama3, 8, 1, 4, 8192};
+};
 }  // namespace rotary
 namespace norms {
 struct rms {};
 }  // namespace norms
 
-template <class QkNorm = qk_norm::none, class Rotary = rotary::half_split>
+template <class R>
+concept rotary_policy = requires {
+  { R::name.size() } -> std::convertible_to<std::size_t>;
+  { R::scaling } -> std::convertible_to<io::rotary_scaling>;
+};
+
+template <class QkNorm = qk_norm::none, class Rotary = rotary::half_split, class Bias = bias::none>
 struct grouped_query {
-  static_assert(std::is_same_v<QkNorm, qk_norm::none> || std::is_same_v<QkNorm, qk_norm::per_head>,
-                "[accrete] layer::grouped_query: QkNorm must be one of layer::qk_norm::{none, per_head}");
-  static_assert(std::is_same_v<Rotary, rotary::half_split>,
-                "[accrete] layer::grouped_query: Rotary must be layer::rotary::half_split");
   static constexpr bool qk = std::is_same_v<QkNorm, qk_norm::per_head>;
+  static constexpr bool output_bias = std::is_same_v<Bias, bias::qkvo>;
+  static constexpr bool qkv_bias = output_bias || std::is_same_v<Bias, bias::qkv>;
+  static_assert(qk || std::is_same_v<QkNorm, qk_norm::none>,
+                "[accrete] layer::grouped_query: QkNorm must be one of layer::qk_norm::{none, per_head}");
+  static_assert(
+      rotary_policy<Rotary>,
+      "[accrete] layer::grouped_query: Rotary must be one of layer::rotary::{half_split, llama3}, or a "
+      "struct with 'static constexpr io::rotary_scaling scaling' and 'static constexpr std::string_view name'");
+  static_assert(qkv_bias || std::is_same_v<Bias, bias::none>,
+                "[accrete] layer::grouped_query: Bias must be one of layer::bias::{none, qkv, qkvo}");
+  using qk_norm_type = QkNorm;
+  using rotary_type = Rotary;
+  using bias_type = Bias;
 };
 struct swiglu {};
 
-/// Head norms a layer has, as run-time flags: the model compiles once for all of them.
+/// Head norms a layer has.
 struct head_norm_flags {
   bool q = false;
   bool k = false;
@@ -40,24 +84,59 @@ struct head_norm_flags {
   friend bool operator==(head_norm_flags const&, head_norm_flags const&) = default;
 };
 
+/// What a layer has, as run-time values: the model compiles once for all of them.
+struct features {
+  head_norm_flags head_norms;
+  bool qkv_bias = false;
+  bool output_bias = false;
+  io::rotary_scaling rotary;
+  friend bool operator==(features const&, features const&) = default;
+};
+
+namespace detail {
+
+// "decoder<a, b, c>" with a place of its own, so that a name can be a constant.
+template <class A, class B, class C>
+constexpr auto joined_name() {
+  constexpr std::size_t others = 8 + 2 + 2 + 1 + 1;  // decoder<, two separators, > and the end
+  std::array<char, A::name.size() + B::name.size() + C::name.size() + others> text{};
+  std::size_t at = 0;
+  for (std::string_view const piece :
+       {std::string_view("decoder<"), std::string_view(A::name), std::string_view(", "),
+        std::string_view(B::name), std::string_view(", "), std::string_view(C::name), std::string_view(">")})
+    for (char const c : piece) text[at++] = c;
+  return text;
+}
+template <class A, class B, class C>
+inline constexpr auto joined = joined_name<A, B, C>();
+
+}  // namespace detail
+
 template <class Attention = grouped_query<>, class Mlp = swiglu, class Norm = norms::rms>
 struct decoder {
   static_assert(std::is_same_v<Mlp, swiglu>, "[accrete] layer::decoder: Mlp must be layer::swiglu");
   static_assert(std::is_same_v<Norm, norms::rms>, "[accrete] layer::decoder: Norm must be layer::norms::rms");
-  static constexpr head_norm_flags flags(io::model_config const&) {
-    return {Attention::qk, Attention::qk, false};
+  static constexpr features of(io::model_config const&) {
+    return {{Attention::qk, Attention::qk, false},
+            Attention::qkv_bias,
+            Attention::output_bias,
+            Attention::rotary_type::scaling};
   }
-  static constexpr char const* name = Attention::qk ? "decoder<qk_norm per head>" : "decoder<no qk_norm>";
+  static constexpr char const* name = detail::joined<typename Attention::qk_norm_type,
+                                                     typename Attention::rotary_type,
+                                                     typename Attention::bias_type>.data();
 };
 
 struct like_teacher {
-  static head_norm_flags flags(io::model_config const& c) { return {c.qk_norm, c.qk_norm, false}; }
+  static features of(io::model_config const& c) {
+    return {{c.qk_norm, c.qk_norm, false}, c.qkv_bias, c.output_bias, c.rotary};
+  }
   static constexpr char const* name = "like_teacher";
 };
 
 template <class L>
 concept decoder_layer_policy = requires(io::model_config const& c) {
-  { L::flags(c) } -> std::same_as<head_norm_flags>;
+  { L::of(c) } -> std::same_as<features>;
 };
 static_assert(decoder_layer_policy<like_teacher> && decoder_layer_policy<decoder<>>);
 
@@ -66,30 +145,45 @@ struct check_decoder_layer {
   static_assert(
       decoder_layer_policy<L>,
       "[accrete] student: Layer must be layer::like_teacher, layer::decoder<...>, or a struct with 'static "
-      "layer::head_norm_flags flags(io::model_config const&)'");
+      "layer::features of(io::model_config const&)'");
 };
 
-/// The layer's own head norms and those its placement asks for (HybridNorm).
+/// What the layer itself has, and the head norms its placement asks for (HybridNorm).
 template <norm_placement P, decoder_layer_policy L>
-head_norm_flags head_norms(io::model_config const& c) {
+features features_of(io::model_config const& c) {
   constexpr auto wanted = placement::head_norms_of<P>();
-  auto flags = L::flags(c);
-  if (wanted != placement::head_norm::none) flags.q = flags.k = true;
-  if (wanted == placement::head_norm::qkv) flags.v = true;
-  return flags;
+  auto made = L::of(c);
+  if (wanted != placement::head_norm::none) made.head_norms.q = made.head_norms.k = true;
+  if (wanted == placement::head_norm::qkv) made.head_norms.v = true;
+  return made;
 }
 
 /// What a student's layers have that its teacher's have not, or the other way round; empty where they agree.
-inline std::string difference_from(io::model_config const& teacher, head_norm_flags const& student) {
-  auto words = [](head_norm_flags const& f) {
+inline std::string difference_from(io::model_config const& teacher, features const& student) {
+  auto const words = [](std::initializer_list<std::pair<bool, char const*>> flags) {
     std::string text;
-    for (auto const& [has, name] : {std::pair(f.q, "q"), std::pair(f.k, "k"), std::pair(f.v, "v")})
+    for (auto const& [has, name] : flags)
       if (has) text += (text.empty() ? "" : ", ") + std::string(name);
     return text.empty() ? std::string("none") : text;
   };
-  auto const own = like_teacher::flags(teacher);
-  return own == student ? std::string{}
-                        : "head norms: " + words(student) + " (the teacher's: " + words(own) + ")";
+  auto const norms = [&](features const& f) {
+    return words({{f.head_norms.q, "q"}, {f.head_norms.k, "k"}, {f.head_norms.v, "v"}});
+  };
+  auto const biases = [&](features const& f) {
+    return words({{f.qkv_bias, "q, k, v"}, {f.output_bias, "output"}});
+  };
+  auto const turns = [](features const& f) { return io::text_of(f.rotary); };
+  auto const own = like_teacher::of(teacher);
+  std::string text;
+  auto const compare = [&](char const* what, auto const& tell) {
+    auto const a = tell(student), b = tell(own);
+    if (a != b)
+      text += (text.empty() ? "" : "; ") + std::string(what) + ": " + a + " (the teacher's: " + b + ")";
+  };
+  compare("head norms", norms);
+  compare("biases", biases);
+  compare("rotation", turns);
+  return text;
 }
 
 }  // namespace accrete::inline v0::layer

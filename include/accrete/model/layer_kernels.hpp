@@ -33,12 +33,6 @@ void copy_rows(B const& ctx, Matrix const& from, Matrix const& to) {
   scale(ctx, 1.0, from, to);  // unlike `copy`, it takes blocks of columns
 }
 
-/// Empty for a frozen gain: the backend then leaves it out.
-template <backend B>
-vector<B> gain_gradient(parameter<B>& gain) {
-  return gain.trainable() ? gain.gradient.view().flat() : vector<B>{};
-}
-
 }  // namespace detail
 
 /// Position tables of the rotation: [positions, head_dim / 2].
@@ -92,10 +86,11 @@ void attention_forward(layer_run<B> const& r, matrix<B> const& x, matrix<B> cons
   auto const qkv = r.rows(r.memory.qkv);
   auto const heads = r.rows(r.memory.heads);
   linear(r.ctx, x, r.weights.qkv.value.view(), qkv, store::replace);
+  if (r.weights.qkv_bias.exists()) add_bias(r.ctx, r.weights.qkv_bias.as_vector(), qkv);
   auto const groups = head_groups(r);
   for (auto const& g : groups) {
     if (g.gain != nullptr)
-      head_rms_norm(r.ctx, g.of(qkv), g.gain->gain(), r.shape.eps, g.of(heads),
+      head_rms_norm(r.ctx, g.of(qkv), g.gain->as_vector(), r.shape.eps, g.of(heads),
                     g.statistics(r.rows(r.memory.head_rstd)));
     else if (r.shape.any_head_norm())
       detail::copy_rows(r.ctx, g.of(qkv), g.of(heads));
@@ -108,6 +103,7 @@ void attention_forward(layer_run<B> const& r, matrix<B> const& x, matrix<B> cons
   attention(r.ctx, q.of(heads), k.of(heads), v.of(heads), r.batch.offsets, r.shape.attention,
             r.rows(r.memory.attended), r.rows(r.memory.log_sum_exp));
   linear(r.ctx, r.rows(r.memory.attended), r.weights.output.value.view(), out, store::replace);
+  if (r.weights.output_bias.exists()) add_bias(r.ctx, r.weights.output_bias.as_vector(), out);
 }
 
 template <backend B>
@@ -121,6 +117,7 @@ void attention_backward_pass(layer_run<B> const& r, matrix<B> const& x, matrix<B
   auto const dqkv = r.rows(r.scratch.dqkv);
   auto& w = r.weights;
   if (w.output.trainable()) linear_backward_weight(r.ctx, dout, attended, w.output.gradient.view(), store::add);
+  if (w.output_bias.trainable()) add_bias_backward(r.ctx, dout, w.output_bias.vector_gradient());
   linear_backward_input(r.ctx, dout, w.output.value.view(), dattended, store::replace);
   auto const groups = head_groups(r);
   auto const& [q, k, v] = groups;
@@ -132,12 +129,13 @@ void attention_backward_pass(layer_run<B> const& r, matrix<B> const& x, matrix<B
          rotation::inverse);
   for (auto const& g : groups) {
     if (g.gain != nullptr)
-      head_rms_norm_backward(r.ctx, g.of(qkv), g.gain->gain(), g.statistics(r.rows(r.memory.head_rstd)),
-                             g.of(dheads), g.of(dqkv), detail::gain_gradient(*g.gain), store::replace);
+      head_rms_norm_backward(r.ctx, g.of(qkv), g.gain->as_vector(), g.statistics(r.rows(r.memory.head_rstd)),
+                             g.of(dheads), g.of(dqkv), g.gain->vector_gradient(), store::replace);
     else if (r.shape.any_head_norm())
       detail::copy_rows(r.ctx, g.of(dheads), g.of(dqkv));
   }
   if (w.qkv.trainable()) linear_backward_weight(r.ctx, dqkv, x, w.qkv.gradient.view(), store::add);
+  if (w.qkv_bias.trainable()) add_bias_backward(r.ctx, dqkv, w.qkv_bias.vector_gradient());
   linear_backward_input(r.ctx, dqkv, w.qkv.value.view(), dx, how);
 }
 
@@ -182,14 +180,14 @@ struct equation_kernels {
   void copy(matrix<B> a, matrix<B> out) { detail::copy_rows(ctx, a, out); }
   void zero(matrix<B> out) { detail::call_zero(ctx, out); }
   void norm(int gain, matrix<B> a, matrix<B> out, real_vector<B> row) {
-    rms_norm(ctx, a, gains[std::size_t(gain)].gain(), eps, out, row);
+    rms_norm(ctx, a, gains[std::size_t(gain)].as_vector(), eps, out, row);
   }
   void add_norm(matrix<B> a, matrix<B> b, matrix<B> sum, int gain, matrix<B> out, real_vector<B> row) {
-    add_rms_norm(ctx, a, b, sum, gains[std::size_t(gain)].gain(), eps, out, row);
+    add_rms_norm(ctx, a, b, sum, gains[std::size_t(gain)].as_vector(), eps, out, row);
   }
   void norm_backward(int gain, matrix<B> a, real_vector<B> row, matrix<B> d, matrix<B> da, store how) {
     auto& g = gains[std::size_t(gain)];
-    rms_norm_backward(ctx, a, g.gain(), row, d, da, detail::gain_gradient(g), how);
+    rms_norm_backward(ctx, a, g.as_vector(), row, d, da, g.vector_gradient(), how);
   }
   void unit(matrix<B> a, matrix<B> out, real_vector<B> row) { rms_norm(ctx, a, vector<B>{}, eps, out, row); }
   void unit_backward(matrix<B> a, real_vector<B> row, matrix<B> d, matrix<B> da, store how) {

@@ -22,9 +22,14 @@ using real_matrix = view<typename B::real, 2, typename B::space>;
 template <backend B>
 using real_vector = view<typename B::real, 1, typename B::space>;
 
-enum class parameter_role { embedding, matrix, norm_gain, head };
+enum class parameter_role { embedding, matrix, norm_gain, bias, head };
 
-/// A named range of rows of a fused weight: q, k and v inside q|k|v.
+/// Gains and biases: one number a feature, which is never decayed and has one dimension in files.
+[[nodiscard]] constexpr bool is_vector(parameter_role role) {
+  return role == parameter_role::norm_gain || role == parameter_role::bias;
+}
+
+/// A named range of rows of a fused weight: q, k and v inside q|k|v, in the matrix and in its bias.
 struct parameter_part {
   std::string name;  ///< Hugging Face's, whole: model.layers.0.self_attn.q_proj.weight
   index_t first = 0;
@@ -36,7 +41,7 @@ template <backend B>
 struct parameter {
   parameter_role role = parameter_role::matrix;
   std::vector<parameter_part> parts;
-  tensor<typename B::scalar, 2, typename B::space> value;           // [rows, columns]; a gain is [1, D]
+  tensor<typename B::scalar, 2, typename B::space> value;           // [rows, columns]; gain [1, n], bias [n, 1]
   tensor<typename B::scalar, 2, typename B::space> gradient;        // as value, or empty
   tensor<typename B::real, 2, typename B::space> moment1, moment2;  // as value, or empty
   std::int64_t updates = 0;  ///< of the moments: Adam's bias correction counts from the last reset
@@ -53,7 +58,10 @@ struct parameter {
     for (auto const& p : parts) joined += (joined.empty() ? "" : "|") + p.name;
     return joined;
   }
-  [[nodiscard]] vector<B> gain() { return value.view().flat(); }
+  /// A gain or a bias as the vector it is. // [n]
+  [[nodiscard]] vector<B> as_vector() { return value.view().flat(); }
+  /// The gradient of one; empty where it is frozen: backends then leave it out.
+  [[nodiscard]] vector<B> vector_gradient() { return trainable() ? gradient.view().flat() : vector<B>{}; }
 
   /// Allocates gradient and moments, all zero, or frees them.
   void set_trainable(bool on) {

@@ -40,7 +40,7 @@ class student : model::student_checks<NormPlacement, GrowthSchedule, Backend, La
 
   /// Begins phase 0: the first blocks are drawn from `s`, the head copied from the teacher.
   student(teacher<Backend>& of, seed s)
-      : model::grown_model<NormPlacement, Backend>(of, layer::head_norms<NormPlacement, Layer>(of.config()),
+      : model::grown_model<NormPlacement, Backend>(of, layer::features_of<NormPlacement, Layer>(of.config()),
                                                    growth::plan_view(plan), configuration_name(), s) {}
 
   [[nodiscard]] static std::string configuration_name() {

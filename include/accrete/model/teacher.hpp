@@ -10,12 +10,14 @@
 #include "accrete/io/weights.hpp"
 #include "accrete/model/block_stack.hpp"
 #include "accrete/model/layer.hpp"
+#include "accrete/model/weight_reader.hpp"
 #include "accrete/placement/pre.hpp"
 
 namespace accrete::inline v0 {
 
-/// A pretrained model that is only asked, never trained: no gradients, no moments. Llama and Qwen3 are pre-norm
-/// stacks, so it runs on the same layers as a student.
+/// A pretrained model that is only asked, never trained: no gradients, no moments. Llama and Qwen are pre-norm
+/// stacks, so it runs on the same layers as a student. Loading one takes the memory of its weights and a buffer
+/// of a few rows.
 template <backend B>
 class teacher {
  public:
@@ -27,19 +29,27 @@ class teacher {
         config_(source.config),
         identity_(source.identity()),
         tokenizer_(std::move(words)),
-        stack_(ctx_, {config_, layer::like_teacher::flags(config_)}, int(config_.num_hidden_layers),
-               max_positions, config_.rope_theta) {
-    embedding_ = read_table(source, "model.embed_tokens.weight", config_.hidden_size);
-    head_ =
-        config_.tie_word_embeddings ? embedding_ : read_table(source, "lm_head.weight", config_.hidden_size);
+        stack_(ctx_, {config_, layer::like_teacher::of(config_)}, int(config_.num_hidden_layers),
+               max_positions) {
+    model::weight_reader<B> reader(ctx_, source);
+    auto const read_table = [&](std::string const& name) {
+      auto made =
+          std::make_shared<table>(typename table::extents_type{config_.vocab_size, config_.hidden_size});
+      reader.read(name, made->view());
+      return made;
+    };
+    embedding_ = read_table("model.embed_tokens.weight");
+    head_ = config_.tie_word_embeddings ? embedding_ : read_table("lm_head.weight");
     for (int l = 0; l < int(config_.num_hidden_layers); ++l) {
       std::vector<std::string> const norms(placement::pre::norm_names.begin(),
                                            placement::pre::norm_names.end());
       stack_.append(model::decoder_layer<B>(stack_.shape(), {l, int(config_.num_hidden_layers)}, norms));
     }
     stack_.parameters([&](model::parameter<B>& p) {
-      for (auto const& part : p.parts)
-        read_rows(source, part.name, p.value.view().slice(part.first, part.rows));
+      for (auto const& part : p.parts) {
+        auto const rows = p.value.view().slice(part.first, part.rows);
+        reader.read(part.name, is_vector(p.role) ? model::as_row<B>(rows) : rows);
+      }
     });
   }
 
@@ -72,21 +82,6 @@ class teacher {
   }
 
  private:
-  void read_rows(io::weight_source const& source, std::string const& name, model::matrix<B> to) {
-    tensor<float, 2> raw({to.rows(), to.columns()});
-    source.read_rows(name, 0, raw.view());
-    tensor<typename B::scalar, 1> converted({raw.size()});
-    for (index_t i = 0; i < raw.size(); ++i)
-      converted.view()(i) = static_cast<typename B::scalar>(raw.view().flat()(i));
-    upload(ctx_, converted.view(), to.flat());
-  }
-  std::shared_ptr<table const> read_table(io::weight_source const& source, std::string const& name,
-                                          index_t columns) {
-    auto made = std::make_shared<table>(typename table::extents_type{config_.vocab_size, columns});
-    read_rows(source, name, made->view());
-    return made;
-  }
-
   B ctx_;
   io::model_config config_;
   std::string identity_;

@@ -66,4 +66,24 @@ void linear_backward_weight(backend<T> const&, args::in2<T> dy, args::in2<T> x, 
   }
 }
 
+/// y [T, out] += bias [out] in every row.
+template <std::floating_point T>
+void add_bias(backend<T> const&, args::in1<T> bias, args::out2<T> y) {
+  check::shape("add_bias", "bias", bias, {y.columns()});
+  for (index_t t = 0; t < y.rows(); ++t) {
+    for (index_t o = 0; o < y.columns(); ++o) y(t, o) += bias(o);
+  }
+}
+
+/// dbias [out] += the sum of dy [T, out] over its rows.
+template <std::floating_point T>
+void add_bias_backward(backend<T> const&, args::in2<T> dy, args::out1<T> dbias) {
+  check::shape("add_bias_backward", "dbias", dbias, {dy.columns()});
+  for (index_t o = 0; o < dy.columns(); ++o) {
+    double sum = 0;
+    for (index_t t = 0; t < dy.rows(); ++t) sum += double(dy(t, o));
+    detail::put(dbias(o), sum, store::add);
+  }
+}
+
 }  // namespace accrete::inline v0::reference

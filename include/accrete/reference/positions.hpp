@@ -19,15 +19,17 @@ void embed(backend<T> const&, args::in2<T> table, args::ids<> ids, args::out2<T>
   }
 }
 
-/// cosines, sines [positions, head_dim / 2] of position * theta^(-2i / head_dim). The angles are computed in
-/// double: at position 16,000 a 16-bit phase would be off by whole radians.
+/// cosines, sines [positions, head_dim / 2] of position * frequencies[i]. The angles are computed in double: at
+/// position 16,000 a 16-bit phase would be off by whole radians.
 template <std::floating_point T>
-void rotary_table(backend<T> const&, double theta, args::out2<T> cosines, args::out2<T> sines) {
-  check::shape("rotary_table", "sines", sines, cosines.extents);
+void rotary_table(backend<T> const&, args::frequencies frequencies, args::out2<T> cosines,
+                  args::out2<T> sines) {
   index_t const half = cosines.columns();
+  check::shape("rotary_table", "frequencies", frequencies, {half});
+  check::shape("rotary_table", "sines", sines, cosines.extents);
   for (index_t position = 0; position < cosines.rows(); ++position) {
     for (index_t i = 0; i < half; ++i) {
-      double const angle = double(position) * std::pow(theta, -double(i) / double(half));
+      double const angle = double(position) * frequencies(i);
       cosines(position, i) = static_cast<T>(std::cos(angle));
       sines(position, i) = static_cast<T>(std::sin(angle));
     }

@@ -38,7 +38,7 @@ update_report apply_adamw(Model& m, recipe const& r, double learning_rate, index
     report.clip_scale = r.max_gradient_norm / report.gradient_norm;
   m.parameters([&](auto& p) {
     if (!p.trainable()) return;
-    bool const decays = p.role != model::parameter_role::norm_gain;
+    bool const decays = !model::is_vector(p.role);
     adamw_step const update{learning_rate, r.beta1,          r.beta2, r.epsilon, decays ? r.weight_decay : 0.0,
                             ++p.updates,   report.clip_scale};
     adamw(m.context(), p.value.view().flat(), p.gradient.view().flat(), p.moment1.view().flat(),

@@ -12,14 +12,16 @@
 
 namespace accrete::inline v0::io::detail {
 
-/// Rows [first_row, first_row + out.rows()) of a `rows` x `columns` tensor must exist and fit `out`.
-template <class T>
-void require_rows(std::string const& where, index_t rows, index_t columns, index_t first_row,
-                  view<T, 2> const& out) {
+/// Rows [first_row, first_row + out.rows()) of a `rows` x `columns` tensor must exist and fit `out`. `where`
+/// makes the message's first part, and is called only when there is one: readers ask this for every piece they
+/// read.
+template <class T, class Where>
+void require_rows(Where const& where, index_t rows, index_t columns, index_t first_row, view<T, 2> const& out) {
   if (out.columns() != columns)
-    throw shape_error(where, "room for " + std::to_string(out.columns()) + " columns", std::to_string(columns));
+    throw shape_error(where(), "room for " + std::to_string(out.columns()) + " columns",
+                      std::to_string(columns));
   if (first_row < 0 || out.rows() < 0 || first_row > rows || out.rows() > rows - first_row)
-    throw shape_error(where, "rows " + std::to_string(first_row) + " to +" + std::to_string(out.rows()),
+    throw shape_error(where(), "rows " + std::to_string(first_row) + " to +" + std::to_string(out.rows()),
                       "rows within its " + std::to_string(rows));
 }
 
@@ -45,14 +47,15 @@ void widen(plain_number kind, std::byte const* from, T* to, index_t count) {
 }
 
 /// A weight that is not finite is a damaged file, and would only show steps later as a NaN loss.
-inline void require_finite(std::string const& where, index_t first_row, view<float, 2> const& values) {
+template <class Where>
+void require_finite(Where const& where, index_t first_row, view<float, 2> const& values) {
   constexpr std::uint32_t infinite = 0x7F800000u;  // as an integer: a maximum vectorizes, isfinite does not
   for (index_t r = 0; r < values.rows(); ++r) {
     std::uint32_t largest = 0;
     for (index_t c = 0; c < values.columns(); ++c)
       largest = (std::max)(largest, std::bit_cast<std::uint32_t>(values(r, c)) & 0x7FFFFFFFu);
     if (largest >= infinite)
-      throw io_error(where, "a value in row " + std::to_string(first_row + r) + " that is not finite",
+      throw io_error(where(), "a value in row " + std::to_string(first_row + r) + " that is not finite",
                      "finite weights", "the file is damaged; fetch it again");
   }
 }
