@@ -1,7 +1,7 @@
 #pragma once
-// Replaces the global operator new of the test that includes this (once): counts requests and remembers the
-// largest, those of aligned memory included, which is what tensors ask for. Not inlined, as the compiler would
-// then see malloc meet delete and warn.
+// Replaces the global operator new of the test that includes this (once): counts requests, adds them up and
+// remembers the largest, those of aligned memory included, which is what tensors ask for. Not inlined, as the
+// compiler would then see malloc meet delete and warn.
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
@@ -9,10 +9,11 @@
 
 namespace test {
 
-inline std::atomic<std::size_t> requests{0}, largest_request{0};
+inline std::atomic<std::size_t> requests{0}, largest_request{0}, bytes_requested{0};
 
 [[gnu::noinline]] inline void* watched(std::size_t size, std::size_t alignment) noexcept {
   ++requests;
+  bytes_requested += size;
   for (std::size_t before = largest_request; size > before;)
     if (largest_request.compare_exchange_weak(before, size)) break;
   if (alignment <= alignof(std::max_align_t)) return std::malloc(size == 0 ? 1 : size);
