@@ -74,7 +74,7 @@ outcome attempt(recipe const& r, train::checkpoint_options const& keep, index_t 
     out.went_on_after = s.step();
   };
   events.stop_wanted = [&] { return out.steps.back() == last; };
-  tiny_run<P, S> run(r, events, test::tiny_options(cache), {.qk_norm = true}, keep);
+  tiny_run<P, S> run(r, events, test::tiny_options(cache), {.qk_norm = true, .qkv_bias = true}, keep);
   out.result = run.go();
   out.state = test::training_state_of(run.student);
   out.order = run.trainer.order_state();
@@ -199,7 +199,7 @@ TEST_CASE("a run that dies of an error has kept where it stood", "[train][resume
     };
     std::string what;
     try {
-      run_type run(r, events, test::tiny_options(), {.qk_norm = true}, keep);
+      run_type run(r, events, test::tiny_options(), {.qk_norm = true, .qkv_bias = true}, keep);
       (void)run.go();
     } catch (std::runtime_error const& e) {
       what = e.what();
@@ -249,7 +249,8 @@ TEST_CASE("going on with another run is refused and the difference named", "[tra
   refused(refusal_of([&] { (void)attempt<pre, grow>(r, keep); }), "student 'pre, grow', placement ");
   refused(refusal_of([&] { (void)attempt<post, growth::freeze<3, 1>>(r, keep); }), "schedule ");
   refused(refusal_of([&] {
-            tiny_run<post, grow> run(r, {}, test::tiny_options(), {.qk_norm = true, .weights = seed{12}}, keep);
+            tiny_run<post, grow> run(r, {}, test::tiny_options(),
+                                     {.qk_norm = true, .weights = seed{12}, .qkv_bias = true}, keep);
             (void)run.go();
           }),
           "teacher 'tiny12qwen3t', expected 'tiny11qwen3t'");
@@ -257,11 +258,11 @@ TEST_CASE("going on with another run is refused and the difference named", "[tra
             tiny_run<post, grow> run(r, {}, test::tiny_options(), {}, keep);
             (void)run.go();
           }),
-          "head_norms 'false false false', teacher ");
+          "layer 'head norms 0 0 0, ");
   refused(refusal_of([&] {
             auto options = test::tiny_options();
             options.validation_documents = 13;
-            tiny_run<post, grow> run(r, {}, options, {.qk_norm = true}, keep);
+            tiny_run<post, grow> run(r, {}, options, {.qk_norm = true, .qkv_bias = true}, keep);
             (void)run.go();
           }),
           "validation_text ");

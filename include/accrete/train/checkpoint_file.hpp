@@ -52,10 +52,11 @@ constexpr io::safetensors_dtype dtype_of() {
 
 /// A named part of a parameter's value or moment, as a file has it: vectors are [n], matrices [rows, columns].
 template <class T>
-io::safetensors_tensor tensor_of(std::string name, model::parameter_part const& part, view<T, 2> whole) {
+io::safetensors_tensor tensor_of(std::string name, model::parameter_role role,
+                                 model::parameter_part const& part, view<T, 2> whole) {
   auto const rows = whole.slice(part.first, part.rows);
   std::vector<index_t> shape{rows.rows(), rows.columns()};
-  if (whole.rows() == 1 || whole.columns() == 1) shape = {rows.size()};
+  if (model::is_vector(role)) shape = {rows.size()};
   return {std::move(name), dtype_of<std::remove_const_t<T>>(), std::move(shape),
           std::as_bytes(std::span(rows.data, std::size_t(rows.size())))};
 }
@@ -66,10 +67,10 @@ void append_tensors(std::vector<io::safetensors_tensor>& all, model::parameter<B
   static_assert(std::is_same_v<typename B::space, mem::host>,
                 "[accrete] checkpoint: the student must be on a backend of host memory");
   for (auto const& part : p.parts) {
-    all.push_back(tensor_of(part.name, part, p.value.view()));
+    all.push_back(tensor_of(part.name, p.role, part, p.value.view()));
     if (!p.trainable()) continue;
-    all.push_back(tensor_of(part.name + moment_suffixes[0], part, p.moment1.view()));
-    all.push_back(tensor_of(part.name + moment_suffixes[1], part, p.moment2.view()));
+    all.push_back(tensor_of(part.name + moment_suffixes[0], p.role, part, p.moment1.view()));
+    all.push_back(tensor_of(part.name + moment_suffixes[1], p.role, part, p.moment2.view()));
   }
 }
 

@@ -17,6 +17,7 @@
 #include "accrete/io/message_text.hpp"
 #include "accrete/model/fingerprint.hpp"
 #include "accrete/model/grown_model.hpp"
+#include "accrete/model/layer.hpp"
 #include "accrete/train/recipe.hpp"
 
 namespace accrete::inline v0::train {
@@ -62,16 +63,25 @@ inline std::string text_identity(data::corpus const& text, data::shard const& do
   return hash.hex();
 }
 
+/// What a decoder layer has, and how it tells positions apart.
+inline std::string layer_text(layer::features const& f, double rope_theta) {
+  auto const& r = f.rotary;
+  return fmt::format("head norms {:d} {:d} {:d}, biases {:d} {:d}, rotation {} {} {} {} {} of theta {}",
+                     f.head_norms.q, f.head_norms.k, f.head_norms.v, f.qkv_bias, f.output_bias, int(r.kind),
+                     r.factor, r.low_freq_factor, r.high_freq_factor, r.original_max_position_embeddings,
+                     rope_theta);
+}
+
 /// Everything a run of `s` follows from.
 template <norm_placement P, backend B, class Data>
 run_facts facts_of(model::grown_model<P, B>& s, teacher<B> const& t, Data const& d, data::shard const& held_out,
                    recipe const& r) {
   using enum run_fact::change;
-  auto const& heads = s.stack().shape().head_norms;
+  auto const& shape = s.stack().shape();
   run_facts all{{"student", s.name(), allowed},
                 {"placement", model::fingerprint<P>(s.schedule().final_depth()), refused},
                 {"schedule", model::fingerprint(s.schedule()), refused},
-                {"head_norms", fmt::format("{} {} {}", heads.q, heads.k, heads.v), refused},
+                {"layer", layer_text(shape.features, shape.rope_theta), refused},
                 {"dtype", fmt::format("{} bits", 8 * sizeof(typename B::scalar)), refused},
                 {"teacher", t.identity(), refused},
                 {"text", text_identity(*d.training, d.shard), refused},
