@@ -34,7 +34,7 @@ class weight_reader {
     } else {
       index_t const columns = to.columns();
       index_t const at_once = (std::max)(index_t(1), (std::min)(to.rows(), buffer_numbers / columns));
-      make_room(at_once * columns);
+      make_room((std::max)(buffer_numbers, columns));
       for (index_t first = 0; first < to.rows(); first += at_once) {
         index_t const rows = (std::min)(at_once, to.rows() - first);
         index_t const count = rows * columns;
