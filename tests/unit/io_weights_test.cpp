@@ -367,8 +367,15 @@ TEST_CASE("weight sources refuse values that are not finite", "[io][weights]") {
 TEST_CASE("gguf_weights survives every cut, every flipped bit and extreme numbers anywhere", "[io][weights]") {
   test::temporary_folder folder;
   auto const path = folder / "x.gguf";
-  test::damaged_file file(path, tiny_gguf("llama").build());
-  std::size_t const header = tiny_gguf("llama").header().size();
+  auto whole = tiny_gguf("llama");  // with all that is optional
+  whole.f32("llama.rope.freq_base", 5e5f);
+  whole.tensor("rope_freqs.weight", 0, {8},
+               test::bytes_of(std::vector<float>{1, 1, 1, 1, 3.292262077331543f, 32, 32, 32}));
+  for (auto const& [name, size] : {std::pair("blk.0.attn_q.bias", 32u), std::pair("blk.0.attn_k.bias", 16u),
+                                   std::pair("blk.0.attn_v.bias", 16u)})
+    whole.tensor(name, 0, {size}, test::bytes_of(counting(size, 1)));
+  test::damaged_file file(path, whole.build());
+  std::size_t const header = whole.header().size();
   std::size_t loaded = 0;
   std::size_t tried = 0;
   auto const attempt = [&] {
@@ -596,7 +603,9 @@ TEST_CASE("hf_weights refuses by name what it would compute wrongly", "[io][weig
   hf_model qwen2("qwen2");
   qwen2.config_tail += R"(, "attention_bias": false)";
   CHECK_THAT(refusal(qwen2), Catch::ContainsSubstring("attention_bias"));
-  for (char const* flag : {"mlp_bias", "use_sliding_window", "use_mrope"}) {
+  qwen2.config_tail.replace(qwen2.config_tail.find("false"), 5, "true");
+  CHECK(refusal(qwen2).empty());
+  for (char const* flag : {"mlp_bias", "use_sliding_window", "use_mrope", "rope_interleaved"}) {
     CHECK_THAT(with("\"" + std::string(flag) + "\": true"), Catch::ContainsSubstring(flag));
     CHECK(with("\"" + std::string(flag) + "\": false").empty());
   }
@@ -737,7 +746,11 @@ TEST_CASE("hf_weights reads shards and refuses an index that lies", "[io][weight
 
 TEST_CASE("hf_weights survives flipped bits of config and header", "[io][weights]") {
   test::temporary_folder folder;
-  hf_model().save_to(folder / "m");
+  hf_model whole("qwen2");
+  whole.config_tail +=
+      R"(, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, )"
+      R"("original_max_position_embeddings": 100})";
+  whole.save_to(folder / "m");
   for (char const* name : {"config.json", "model.safetensors"}) {
     auto const path = folder / "m" / name;
     test::damaged_file file(path, test::read_file(path));

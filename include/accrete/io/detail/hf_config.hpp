@@ -107,14 +107,13 @@ class hf_config_reader {
   // Qwen2's q, k and v always have biases and its output has none; the key is for the other two, and for all
   // four.
   void read_biases(model_config& c) const {
-    if (c.architecture == "qwen2") {
-      if (given("attention_bias") != nullptr)
-        throw io_error(at("attention_bias"), given("attention_bias")->describe(),
-                       "no such key in a Qwen2 model", "its q, k and v always have biases, its output none");
-      c.qkv_bias = true;
-    } else {
-      c.qkv_bias = c.output_bias = flag("attention_bias");
-    }
+    bool const asked = flag("attention_bias");
+    bool const qwen2 = c.architecture == "qwen2";
+    if (qwen2 && !asked && given("attention_bias") != nullptr)
+      throw io_error(at("attention_bias"), "false", "true or no such key",
+                     "the q, k and v of a Qwen2 model always have biases");
+    c.qkv_bias = asked || qwen2;
+    c.output_bias = asked && !qwen2;
   }
 
   // Newer files keep everything in rope_parameters, older ones theta at the top and the rest in rope_scaling.
@@ -134,7 +133,9 @@ class hf_config_reader {
     json const* theta = parameters == nullptr ? nullptr : given(*parameters, "rope_theta");
     if (theta == nullptr && scaling != nullptr) theta = given(*scaling, "rope_theta");
     if (theta == nullptr) theta = given("rope_theta");
-    if (theta == nullptr) throw io_error(where_, "no rope_theta", "it, in rope_parameters or at the top");
+    if (theta == nullptr)
+      throw io_error(where_, "no rope_theta", "it, in rope_parameters or at the top",
+                     "no base is made up; the first Llama models mean 10000.0, which has to be written there");
     c.rope_theta = theta->as_double(at("rope_theta"));
   }
 
@@ -193,7 +194,7 @@ class hf_config_reader {
   }
 
   void refuse_others() const {
-    for (char const* name : {"mlp_bias", "use_sliding_window", "use_mrope"})
+    for (char const* name : {"mlp_bias", "use_sliding_window", "use_mrope", "rope_interleaved"})
       if (flag(name)) throw io_error(at(name), "true", "false", "it is not implemented");
     if (json const* const act = given("hidden_act"))  // two names of one function
       if (auto const& text = act->as_string(at("hidden_act")); text != "silu" && text != "swish")
