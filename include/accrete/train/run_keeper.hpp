@@ -65,11 +65,12 @@ class run_keeper {
   /// can: what is lost by going on is nothing, by ending it the work since the last checkpoint. Throws io_error
   /// where nothing would follow.
   void keep_where_due(run_state const& s, bool leave, bool last) {
-    if (!leave && !(last && folder_.options().keep_final) && !folder_.is_due(s.step())) return;
+    bool const needed = leave || (last && folder_.options().keep_final);
+    if (!needed && !folder_.is_due(s.step())) return;
     try {
       keep(s);
     } catch (io_error const& e) {
-      if (leave || last) throw;
+      if (needed) throw;
       folder_.start_interval();
       tell(std::string("no checkpoint after step ") + std::to_string(s.step()) + ": " + e.what());
     }
