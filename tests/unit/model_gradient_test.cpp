@@ -13,6 +13,7 @@ using namespace accrete;
 namespace {
 
 using backend_type = reference::backend<double>;
+using without_qk_norm = layer::decoder<layer::grouped_query<layer::qk_norm::none>>;
 using with_qk_norm = layer::decoder<layer::grouped_query<layer::qk_norm::per_head>>;
 using with_biases =
     layer::decoder<layer::grouped_query<layer::qk_norm::none, layer::rotary::llama3, layer::bias::qkvo>>;
@@ -71,7 +72,7 @@ TEMPLATE_LIST_TEST_CASE("student gradients agree with central differences of the
                         "[model][gradient]", test::placements) {
   SECTION("without head norms") {
     check_gradients<TestType, layer::like_teacher>({}, 1.0);
-    check_gradients<TestType, layer::decoder<>>({.heads = 4, .kv_heads = 2, .qk_norm = true}, 2.0);
+    check_gradients<TestType, without_qk_norm>({.heads = 4, .kv_heads = 2, .qk_norm = true}, 2.0);
   }
   SECTION("with QK norm") {
     check_gradients<TestType, layer::like_teacher>({.qk_norm = true}, 2.0);

@@ -1,7 +1,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <typeindex>
@@ -107,7 +106,7 @@ TEST_CASE("student says where its layers differ from the teacher's", "[model][ty
 
 namespace {
 struct slow : layer::rotary::llama3 {  // Llama 3.2's
-  static constexpr std::string_view name = "slow";
+  static constexpr char const* name = "slow";
   static constexpr io::rotary_scaling scaling{io::rotary_kind::llama3, 32, 1, 4, 8192};
 };
 }  // namespace
@@ -117,7 +116,11 @@ TEST_CASE("layer slots that are named win over the teacher's file", "[model][typ
   using all =
       layer::decoder<layer::grouped_query<layer::qk_norm::per_head, layer::rotary::llama3, layer::bias::qkvo>>;
   using two = layer::decoder<layer::grouped_query<layer::qk_norm::none, slow, layer::bias::qkv>>;
-  CHECK(layer::decoder<>::name == std::string("decoder<no qk_norm, half_split, no bias>"));
+  using plain =
+      layer::decoder<layer::grouped_query<layer::qk_norm::none, layer::rotary::half_split, layer::bias::none>>;
+  using normed = layer::decoder<layer::grouped_query<layer::qk_norm::per_head>>;
+  CHECK(plain::name == std::string("decoder<no qk_norm, half_split, no bias>"));
+  CHECK(normed::name == std::string("decoder<qk_norm per head, like_teacher, like_teacher>"));
   CHECK(all::name == std::string("decoder<qk_norm per head, llama3, qkvo bias>"));
   CHECK(two::name == std::string("decoder<no qk_norm, slow, qkv bias>"));
   auto t = test::tiny_teacher<B>({.qkv_bias = true, .rotary = test::tiny_llama3});
@@ -130,7 +133,11 @@ TEST_CASE("layer slots that are named win over the teacher's file", "[model][typ
   };
   CHECK(features(std::type_identity<layer::like_teacher>{}) ==
         layer::features{{}, true, false, test::tiny_llama3});
-  CHECK(features(std::type_identity<layer::decoder<>>{}) == layer::features{});
+  CHECK(features(std::type_identity<layer::decoder<>>{}) ==
+        layer::features{{}, true, false, test::tiny_llama3});
+  CHECK(features(std::type_identity<normed>{}) ==
+        layer::features{{true, true, false}, true, false, test::tiny_llama3});
+  CHECK(features(std::type_identity<plain>{}) == layer::features{});
   CHECK(features(std::type_identity<all>{}) ==
         layer::features{{true, true, false}, true, true, layer::rotary::llama3::scaling});
   CHECK(features(std::type_identity<two>{}) == layer::features{{}, true, false, slow::scaling});
