@@ -1,13 +1,21 @@
-// One student, every knob. Its type is the line below; everything else is a flag.
+// One student, every knob. Its type is the line below; everything else is a flag. A run that ended early, for
+// whatever reason, goes on when the same command is given again.
 //   distill --teacher SmolLM2-135M-Instruct.Q4_1.gguf --text docs/ --steps 100
 #include <accrete/accrete.hpp>
+#include <accrete/io/folder_lock.hpp>
+#include <accrete/io/leftovers.hpp>
+#include <accrete/io/line_log.hpp>
 #include <accrete/io/writable_folder.hpp>
 #include <accrete/train/progress.hpp>
+#include <accrete/train/run_log.hpp>
 #include <accrete/train/stop_signal.hpp>
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "options.hpp"
 
@@ -22,11 +30,12 @@ int main(int argc, char** argv) {
   options::text text;
   ac::recipe recipe{.steps = 64, .batch_tokens = 256, .peak_learning_rate = 2e-4};
   ac::train::text_options text_options;
+  ac::train::checkpoint_options keep;
   int threads = 0;
   CLI::App app{"Distils one student: " + student::configuration_name() + "."};
   app.add_option("--teacher", teacher_file, "a GGUF file (Llama or Qwen3 kind)")->required();
   text.declare(app);
-  app.add_option("--out", out, "where the log goes")->capture_default_str();
+  app.add_option("--out", out, "where log and checkpoints go")->capture_default_str();
   app.add_option("--seed", recipe.seed.value, "of weights and order")->capture_default_str();
   app.add_option("--validation-documents", text_options.validation_documents, "held out")
       ->capture_default_str()
@@ -35,13 +44,30 @@ int main(int argc, char** argv) {
                  "folder for the teacher's states; none: the teacher runs inside each update");
   app.add_option("--threads", threads, "0: all")->capture_default_str()->check(CLI::Range(0, 1024));
   options::declare(app, recipe);
+  options::declare(app, keep);
+  std::map<std::string, ac::train::resume> const ways{{"auto", ac::train::resume::automatic},
+                                                      {"must", ac::train::resume::required},
+                                                      {"fresh", ac::train::resume::fresh}};
+  app.add_option(
+         "--resume", keep.how,
+         "auto: go on with what is in --out, or begin; must: go on; fresh: remove what is there and begin")
+      ->transform(CLI::CheckedTransformer(ways).description("{auto,must,fresh}"))
+      ->group("Checkpoints");
+  app.add_option("--allow", keep.allow, "go on although these have changed, as peak_learning_rate,warmup")
+      ->delimiter(',')
+      ->group("Checkpoints");
+  app.footer("Ctrl-C writes a checkpoint and leaves; a second one leaves at once. See docs/runs.md.");
   CLI11_PARSE(app, argc, argv);
   return options::guarded([&] {
     recipe.check();
+    keep.check();
     ac::train::stop_signal stop;
     text_options.cache_folder = cache;
     text_options.on_teacher = options::teacher_progress();
     ac::io::require_writable_folder(out);
+    ac::io::folder_lock const lock(out);
+    ac::io::remove_leftovers(out);
+    keep.folder = out / "checkpoints";
     auto teacher =
         ac::load_teacher<backend>(teacher_file, threads > 0 ? backend(threads) : backend(), text.length);
     auto const corpus = ac::data::open(text.paths, teacher.tokenizer(), {text.cutting()});
@@ -57,10 +83,19 @@ int main(int argc, char** argv) {
           fmt::format("{}  validation after step {}: ce {:.3f}  kd {:.3f}", model.name(), e.step, e.ce, e.kd));
     };
     events.stop_wanted = [] { return ac::train::stop_signal::stop_wanted(); };
-    auto const result = ac::distill(model, teacher, corpus, recipe, text_options, events);
+    using start = ac::io::line_log::start;
+    ac::io::line_log file(out / "log.jsonl",
+                          keep.how == ac::train::resume::fresh ? start::fresh : start::append);
+    ac::train::run_log const log(file, {{"student", model.name()}, {"seed", recipe.seed.value}});
+    log.append({{"kind", "begin"}, {"recipe", ac::train::to_json(ac::train::facts_of(recipe))}});
+    auto const result =
+        ac::distill(model, teacher, corpus, recipe, text_options, log.attach(events), std::move(keep));
+    if (!result.finished) {
+      line.note(fmt::format("stopped after step {}: the same command goes on from there", result.steps.size()));
+      return options::stopped();
+    }
     result.write(out);
-    line.note(fmt::format("{}: {} updates are logged below {}", result.finished ? "finished" : "stopped",
-                          result.steps.size(), out.string()));
-    return result.finished ? 0 : options::stopped();
+    line.note(fmt::format("finished: {} updates are logged below {}", result.steps.size(), out.string()));
+    return 0;
   });
 }

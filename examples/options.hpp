@@ -2,6 +2,7 @@
 // What the programs share: command-line options, and how they end.
 #include <accrete/core/error.hpp>
 #include <accrete/data/corpus.hpp>
+#include <accrete/train/checkpoint_folder.hpp>
 #include <accrete/train/progress.hpp>
 #include <accrete/train/recipe.hpp>
 #include <accrete/train/stop_signal.hpp>
@@ -58,6 +59,18 @@ inline void declare(CLI::App& app, accrete::recipe& r) {
   add("--gamma", r.gamma, "weight of the cross-entropy");
   add("--logits-bytes", r.logits_bytes, "budget of the slice of both models' logits that exists at once");
   add("--evaluate-every", r.evaluate_every, "updates between evaluations; 0: at the end of phases");
+  add("--skip-nonfinite", r.skip_nonfinite,
+      "updates that may be passed over for a loss or gradient that is not finite");
+}
+
+/// How often a run is kept, so that what ends it costs no more than the last minutes.
+inline void declare(CLI::App& app, accrete::train::checkpoint_options& o) {
+  auto add = [&](char const* name, auto& value, char const* help) {
+    app.add_option(name, value, help)->capture_default_str()->group("Checkpoints");
+  };
+  add("--checkpoint-every", o.every_steps, "updates between checkpoints; 0: by time alone");
+  add("--checkpoint-minutes", o.every_minutes, "minutes between checkpoints; 0: by updates alone");
+  add("--keep", o.keep_last, "the last so many are kept");
 }
 
 /// Where the teacher's states are kept between runs.

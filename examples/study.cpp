@@ -42,6 +42,7 @@ struct settings {
   bool quick = false;
   bool controls = false;
   bool no_cache = false;
+  ac::train::checkpoint_options checkpoints = ac::study::runner_options().checkpoints;
   ac::recipe recipe{.steps = 64, .batch_tokens = 256, .peak_learning_rate = 2e-4};
 };
 
@@ -85,10 +86,12 @@ void declare(CLI::App& app, settings& o) {
   app.add_option("--cache", o.cache, "folder for the teacher's states [$ACCRETE_CACHE/teacher-states]");
   app.add_flag("--no-cache", o.no_cache, "run the teacher inside each update instead");
   options::declare(app, o.recipe);
+  options::declare(app, o.checkpoints);
   app.footer(
       "Students have 3 blocks of 3 layers at the teacher's width: K and L in examples/study.cpp are compile "
       "time.\n"
-      "A second run with the same settings skips finished cells. Ctrl-C stops after the update.");
+      "A second run with the same settings skips finished cells and goes on inside of the one that was in "
+      "progress.\nCtrl-C writes a checkpoint and leaves; a second one leaves at once. See docs/runs.md.");
 }
 
 /// Cells of the grid that were asked for, for one seed.
@@ -159,12 +162,14 @@ void make_quick(CLI::App const& app, settings& o) {
 int run(settings o) {
   if (o.controls) o.schedules.insert(o.schedules.end(), {"joint x2", "joint x3"});
   o.recipe.check();
+  o.checkpoints.check();
   ac::train::stop_signal stop;
   auto say = [](std::string const& line) { fmt::print(stderr, "{}\n", line); };
 
   ac::study::runner_options ro;
   ro.out = o.out;
   ro.seeds = o.seeds;
+  ro.checkpoints = o.checkpoints;
   ro.longest_updates = longest_updates(o);
   ro.stop_wanted = [] { return ac::train::stop_signal::stop_wanted(); };
   ro.text.validation_documents = o.validation_documents;
@@ -190,7 +195,7 @@ int run(settings o) {
       going = runner.run<P, S>();
   });
   if (!going) {
-    say("stopped. Finished cells are kept: the same command goes on with the others.");
+    say("stopped. What is done is kept: the same command goes on from there.");
     return options::stopped();
   }
   auto const facts = facts_of(o, teacher, text, runner.text_identity());

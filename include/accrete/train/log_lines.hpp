@@ -41,5 +41,4 @@ inline nlohmann::ordered_json to_json(evaluation_record const& r) {
           {"unique_tokens", r.tokens.unique},
           {"active_layer_tokens", r.tokens.active_layer}};
 }
-
 }  // namespace accrete::inline v0::train

@@ -11,9 +11,17 @@
 
 #include "accrete/io/line_log.hpp"
 #include "accrete/train/log_lines.hpp"
+#include "accrete/train/run_facts.hpp"
 #include "accrete/train/trainer.hpp"
 
 namespace accrete::inline v0::train {
+
+/// An object of texts.
+inline nlohmann::ordered_json to_json(run_facts const& facts) {
+  auto all = nlohmann::ordered_json::object();
+  for (auto const& f : facts) all[f.key] = f.value;
+  return all;
+}
 
 /// Writes what a run tells to a log of JSON lines, as it is told. Every line has the fields of its run and the
 /// name of its attempt: a run that ended early and goes on is another attempt, which says after which step of
