@@ -7,12 +7,15 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "accrete/core/error.hpp"
 #include "accrete/core/view.hpp"
 #include "accrete/data/corpus.hpp"
+#include "accrete/data/open_shards.hpp"
 #include "accrete/data/text_files.hpp"
+#include "accrete/data/text_stream.hpp"
 #include "accrete/data/tokenizer.hpp"
 #include "accrete/io/message_text.hpp"
 
@@ -20,24 +23,48 @@ namespace accrete::inline v0::data {
 
 struct open_options {
   cutting cut{};
+  text_format format{};
 };
 
-/// Reads and tokenizes all text below some files and folders, each text by itself, and cuts it. Throws
-/// `io_error` when a file cannot be used or nothing is left.
+/// Appends the tokens of one text as a document has them: between `bos` and `eos` where the tokenizer says so.
+/// Throws `io_error` that names the text.
+inline void encode_document(tokenizer const& words, document_text const& document,
+                            std::vector<std::int32_t>& ids) {
+  if (words.add_bos()) ids.push_back(words.bos());
+  try {
+    words.encode(document.text, ids);
+  } catch (config_error const& e) {
+    throw io_error("data::open " + io::path_text(document.name) + ": " + e.what());
+  }
+  if (words.add_eos()) ids.push_back(words.eos());
+}
+
+/// Text below some files and folders, or token shards of it. Text is read and tokenized, each text by itself,
+/// and cut; shards (files that end in .safetensors, or folders that `prepare` has filled) are mapped, which
+/// takes no time, and must have been made with this tokenizer and this cut. Throws `io_error` when a file
+/// cannot be used or nothing is left.
 inline corpus open(std::span<std::filesystem::path const> paths, tokenizer const& words,
                    open_options const& options = {}) {
+  std::vector<std::filesystem::path> shards, text;
+  for (auto const& path : paths) (is_shard_path(path) ? shards : text).push_back(path);
+  if (!shards.empty()) {
+    if (!text.empty())
+      throw io_error(
+          "data::open",
+          "text in " + io::path_text(text.front()) + " and shards in " + io::path_text(shards.front()),
+          "one of the two", "make shards of the text as well");
+    return open_shards(shards, words, options.cut);
+  }
   corpus all;
   std::vector<std::int32_t> ids;
-  auto const num_empty = for_each_text(paths, [&](document_text const& document) {
-    ids.clear();
-    if (words.add_bos()) ids.push_back(words.bos());
-    try {
-      words.encode(document.text, ids);
-    } catch (config_error const& e) {
-      throw io_error("data::open " + io::path_text(document.name) + ": " + e.what());
-    }
-    all.append(ids, options.cut);
-  });
+  auto const num_empty = for_each_text(
+      paths,
+      [&](document_text const& document) {
+        ids.clear();
+        encode_document(words, document, ids);
+        all.append(ids, options.cut);
+      },
+      options.format);
   all.num_empty = num_empty;
   if (all.num_documents() == 0)
     throw io_error("data::open",
@@ -59,7 +86,10 @@ inline corpus open_ids(std::filesystem::path const& path, index_t vocabulary,
   std::error_code failed;
   if (!std::filesystem::is_regular_file(path, failed))
     throw io_error(where, failed ? "'" + failed.message() + "'" : "no plain file", "a file of token ids");
-  std::string const text = detail::read_text_file(path);
+  raw_text raw;
+  std::string text;
+  text_stream whole({path}, {});
+  if (whole.next(raw)) text = text_of(std::move(raw), {});
   corpus all;
   std::vector<std::int32_t> ids;
   std::size_t line = 1;

@@ -7,6 +7,7 @@
 #include "accrete/core/error.hpp"
 #include "accrete/core/target.hpp"
 #include "accrete/core/view.hpp"
+#include "accrete/data/token_span.hpp"
 
 namespace accrete::inline v0::data {
 
@@ -43,15 +44,17 @@ struct ragged_batch {
   }
 
   /// Adds one document. None of 0 tokens is kept; one of a single token is kept and has no target.
-  void append(std::span<std::int32_t const> document, index_t number = -1) {
+  void append(token_span document, index_t number = -1) {
     if (document.empty()) return;
-    tokens.insert(tokens.end(), document.begin(), document.end());
-    targets.insert(targets.end(), document.begin() + 1, document.end());
+    auto const first = tokens.size(), size = std::size_t(document.size());
+    tokens.resize(first + size);
+    document.copy_to(tokens.data() + first);
+    targets.insert(targets.end(), tokens.begin() + std::ptrdiff_t(first) + 1, tokens.end());
     targets.push_back(ignore_target);
-    for (std::size_t i = 0; i < document.size(); ++i) positions.push_back(std::int32_t(i));
+    for (std::size_t i = 0; i < size; ++i) positions.push_back(std::int32_t(i));
     offsets.push_back(num_tokens());
     documents.push_back(number);
-    num_targets += index_t(document.size()) - 1;
+    num_targets += document.size() - 1;
   }
 
   [[nodiscard]] std::span<std::int32_t const> document(index_t d) const {
@@ -61,11 +64,10 @@ struct ragged_batch {
 };
 
 /// Throws `config_error` naming position and value unless every id is in [0, vocabulary).
-inline void check_ids(std::span<std::int32_t const> ids, index_t vocabulary, std::string const& where) {
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    if (ids[i] < 0 || ids[i] >= vocabulary)
-      throw config_error(where, "token id " + std::to_string(ids[i]) + " at position " + std::to_string(i),
-                         "0 <= id < " + std::to_string(vocabulary), "text and model must share one tokenizer");
+inline void check_ids(token_span ids, index_t vocabulary, std::string const& where) {
+  if (auto const i = ids.find_outside(vocabulary); i < ids.size())
+    throw config_error(where, "token id " + std::to_string(ids[i]) + " at position " + std::to_string(i),
+                       "0 <= id < " + std::to_string(vocabulary), "text and model must share one tokenizer");
 }
 
 /// The same for targets; exactly `ignore_target` is allowed besides, no other negative number.

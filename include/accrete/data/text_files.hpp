@@ -3,8 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
-#include <ios>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,14 +12,13 @@
 
 #include "accrete/core/error.hpp"
 #include "accrete/core/view.hpp"
-#include "accrete/data/json_lines.hpp"
-#include "accrete/data/utf8.hpp"
+#include "accrete/data/text_stream.hpp"
 #include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::data {
 
-/// Files of other kinds inside of a folder are passed over; `.rst.txt` ends in `.txt`. All are taken as they
-/// stand, markup included: the teacher has read such text as well.
+/// Files of other kinds inside of a folder are passed over; `.rst.txt` ends in `.txt`. Each may be packed as
+/// .gz or .zst. All are taken as they stand, markup included: the teacher has read such text as well.
 inline constexpr std::array<std::string_view, 5> text_extensions{".txt", ".md", ".rst", ".pod", ".jsonl"};
 
 struct document_text {
@@ -30,37 +27,22 @@ struct document_text {
 };
 
 namespace detail {
-/// The extension in lower case.
+/// The extension in lower case, with that of a packed file left out.
 inline std::string text_extension(std::filesystem::path const& path) {
-  std::string extension = path.extension().string();
+  std::string extension = (packing_of(path) == packing::none ? path : path.stem()).extension().string();
   for (char& c : extension)
     if (c >= 'A' && c <= 'Z') c = char(c - 'A' + 'a');
   return extension;
 }
 
-inline bool blank(std::string_view text) {
-  return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
+inline bool is_text_file(std::filesystem::path const& path) {
+  auto const extension = text_extension(path);
+  return is_json_lines(path) ||
+         std::find(text_extensions.begin(), text_extensions.end(), extension) != text_extensions.end();
 }
 
-/// A whole file, checked to be UTF-8 text; a byte order mark is removed.
-inline std::string read_text_file(std::filesystem::path const& path) {
-  auto const where = "data::read_text " + io::path_text(path);
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  auto const size = in ? std::streamoff(in.tellg()) : -1;
-  if (size < 0) throw io_error(where, "no access", "a readable file", "check its permissions");
-  std::string text(std::size_t(size), '\0');
-  in.seekg(0).read(text.data(), size);
-  if (in.gcount() != size)
-    throw io_error(where, std::to_string(in.gcount()) + " bytes", std::to_string(size), "is the disk whole?");
-  auto const zero = text.find('\0');
-  if (zero != std::string::npos)
-    throw io_error(where, "a zero at byte " + std::to_string(zero), "text", "the file is binary: leave it out");
-  auto const bad = find_invalid_utf8(text);
-  if (bad != std::string_view::npos)
-    throw io_error(where, "invalid UTF-8 at byte " + std::to_string(bad), "UTF-8 text",
-                   "convert it with iconv or leave it out");
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
-  return text;
+inline bool blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 }  // namespace detail
 
@@ -84,11 +66,8 @@ inline std::vector<std::filesystem::path> find_text_files(std::span<std::filesys
       throw io_error(where, failed ? "'" + failed.message() + "'" : "a special file", "a file or a folder");
     auto const before = files.size();
     for (fs::recursive_directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
-      auto const extension = detail::text_extension(at->path());
       std::error_code unknown;  // a link to nowhere is no regular file
-      if (std::find(text_extensions.begin(), text_extensions.end(), extension) != text_extensions.end() &&
-          at->is_regular_file(unknown))
-        files.push_back(at->path());
+      if (detail::is_text_file(at->path()) && at->is_regular_file(unknown)) files.push_back(at->path());
     }
     if (failed) throw io_error(where, "'" + failed.message() + "'", "a folder that can be read to its end");
     if (files.size() == before) {
@@ -103,24 +82,20 @@ inline std::vector<std::filesystem::path> find_text_files(std::span<std::filesys
 }
 
 /// Calls `visit(document_text)` for every text below `paths` and returns how many were empty or blank and so
-/// passed over. One file is in memory at a time. Throws `io_error`, also on binary files and invalid UTF-8.
+/// passed over. One text is in memory at a time. Throws `io_error`, also on binary files and invalid UTF-8.
 template <class Visit>
-index_t for_each_text(std::span<std::filesystem::path const> paths, Visit&& visit) {
+index_t for_each_text(std::span<std::filesystem::path const> paths, Visit&& visit,
+                      text_format const& format = {}) {
   index_t num_empty = 0;
-  auto const give = [&](std::string name, std::string text) {
+  text_stream texts(find_text_files(paths), format);
+  raw_text raw;
+  while (texts.next(raw)) {
+    std::string name = raw.name();
+    std::string text = text_of(std::move(raw), format);
     if (detail::blank(text))
       ++num_empty;
     else
       visit(document_text{std::move(name), std::move(text)});
-  };
-  for (auto const& file : find_text_files(paths)) {
-    std::string text = detail::read_text_file(file);
-    if (detail::text_extension(file) != ".jsonl" || detail::blank(text))
-      give(file.string(), std::move(text));
-    else
-      for_each_json_text(
-          text, "data::read_text " + io::path_text(file),
-          [&](std::string const& t, std::size_t line) { give(file.string() + ":" + std::to_string(line), t); });
   }
   return num_empty;
 }

@@ -96,6 +96,12 @@ class tokenizer {
   [[nodiscard]] std::string const& source() const { return state_->source; }
   /// 64 bits over everything that decides about tokens; for cache keys.
   [[nodiscard]] std::uint64_t identity() const { return state_->identity; }
+  /// The same in 16 hexadecimal digits, as token shards keep it.
+  [[nodiscard]] std::string identity_text() const {
+    std::string text;
+    for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[(state_->identity >> shift) & 15];
+    return text;
+  }
 
  private:
   struct working_memory {

@@ -195,7 +195,8 @@ class teacher_cache {
     for (index_t slot = 0; slot < n; ++slot) {
       auto const d = documents[std::size_t(slot)];
       slots_[std::size_t(d)] = slot;
-      token_sums_.push_back(detail::checksum(std::as_bytes(text.document(d))));
+      auto const ids = text.document(d).to_vector();
+      token_sums_.push_back(detail::checksum(std::as_bytes(std::span(ids))));
     }
   }
 

@@ -102,7 +102,8 @@ struct cache_plan {
     io::content_hash corpus;
     index_t longest = 0;
     for (index_t d : documents) {
-      corpus.update(std::uint64_t(text.length(d))).update(std::as_bytes(text.document(d)));
+      auto const ids = text.document(d).to_vector();
+      corpus.update(std::uint64_t(text.length(d))).update(std::as_bytes(std::span(ids)));
       longest = (std::max)(longest, text.length(d));
       offsets.push_back(offsets.back() + text.length(d));
     }
