@@ -1,0 +1,207 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "accrete/core/error.hpp"
+#include "accrete/io/atomic_file.hpp"
+#include "accrete/io/half.hpp"
+#include "accrete/io/hf_config_writer.hpp"
+#include "accrete/io/message_text.hpp"
+#include "accrete/io/safetensors_writer.hpp"
+#include "accrete/model/grown_model.hpp"
+#include "accrete/model/modeling_python.hpp"
+#include "accrete/placement/pre.hpp"
+
+namespace accrete::inline v0 {
+
+struct save_options {
+  io::safetensors_dtype dtype = io::safetensors_dtype::f32;  ///< f32 or bf16
+  std::uint64_t shard_bytes = 5'000'000'000;  ///< above it, several files and an index, as `transformers` does
+};
+
+namespace model {
+
+/// Which class of `transformers` computes what this stack does; "accrete" where none does and the model brings
+/// its code along.
+template <norm_placement P>
+std::string architecture_of(layer::features const& has) {
+  constexpr bool pre_norm = std::is_same_v<placement::layer_of<P>, placement::layer_of<placement::pre>> &&
+                            std::is_same_v<std::remove_cvref_t<decltype(P::boundary)>,
+                                           std::remove_cvref_t<decltype(placement::pre::boundary)>>;
+  if (!pre_norm || has.head_norms.q != has.head_norms.k || has.head_norms.v) return "accrete";
+  if (has.head_norms.q) return has.qkv_bias == has.output_bias ? "qwen3" : "accrete";
+  if (has.qkv_bias == has.output_bias) return "llama";
+  return has.qkv_bias && has.rotary.kind == io::rotary_kind::plain ? "qwen2" : "accrete";
+}
+
+namespace detail {
+
+/// A tensor of the export: a name and rows of a parameter in the backend's memory.
+template <backend B>
+struct saved_tensor {
+  std::string name;
+  matrix_in<B> rows;
+  bool vector;
+  [[nodiscard]] std::vector<index_t> shape() const {
+    if (vector) return {rows.size()};
+    return {rows.rows(), rows.columns()};
+  }
+};
+
+/// Names inside `transformers`' pre-norm classes, whatever the placement calls its norms.
+inline std::string pre_norm_name(std::string name, std::vector<std::string> const& own) {
+  for (std::size_t g = 0; g < own.size(); ++g) {
+    auto const at = name.find("." + own[g] + ".weight");
+    if (at != std::string::npos) return name.substr(0, at) + "." + placement::pre::norm_names[g] + ".weight";
+  }
+  return name;
+}
+
+template <backend B>
+std::vector<std::byte> saved_bytes(B const& ctx, matrix_in<B> rows, io::safetensors_dtype dtype) {
+  using scalar = typename B::scalar;
+  tensor<scalar, 1> host({rows.size()});
+  download(ctx, rows.flat(), host.view());
+  std::vector<std::byte> bytes;
+  auto const put = [&](auto number) {
+    auto const raw = std::as_bytes(std::span(&number, 1));
+    bytes.insert(bytes.end(), raw.begin(), raw.end());
+  };
+  bytes.reserve(std::size_t(rows.size()) * (dtype == io::safetensors_dtype::bf16 ? 2 : 4));
+  for (index_t i = 0; i < rows.size(); ++i) {
+    auto const value = static_cast<float>(host.data()[i]);
+    if (dtype == io::safetensors_dtype::bf16)
+      put(io::float_to_bfloat16(value));
+    else
+      put(value);
+  }
+  return bytes;
+}
+
+/// One file, or several and their index. The index, or the one file, is the last to appear.
+template <backend B>
+void write_weights(B const& ctx, std::filesystem::path const& folder, std::vector<saved_tensor<B>> const& all,
+                   save_options const& o) {
+  std::uint64_t const width = o.dtype == io::safetensors_dtype::bf16 ? 2 : 4;
+  std::vector<std::vector<saved_tensor<B> const*>> files(1);
+  std::uint64_t in_file = 0;
+  std::uint64_t total = 0;
+  for (auto const& t : all) {
+    std::uint64_t const bytes = std::uint64_t(t.rows.size()) * width;
+    if (in_file > 0 && in_file + bytes > o.shard_bytes) {
+      files.emplace_back();
+      in_file = 0;
+    }
+    files.back().push_back(&t);
+    in_file += bytes;
+    total += bytes;
+  }
+  nlohmann::ordered_json map = nlohmann::ordered_json::object();
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    std::string const name = files.size() == 1
+                                 ? "model.safetensors"
+                                 : fmt::format("model-{:05}-of-{:05}.safetensors", f + 1, files.size());
+    io::safetensors_writer out(folder / name);
+    out.metadata("format", "pt");
+    for (auto const* t : files[f]) out.declare(t->name, o.dtype, t->shape());
+    for (auto const* t : files[f]) {
+      index_t const columns = t->rows.columns();
+      index_t const at_once = std::max<index_t>(1, (index_t(1) << 22) / columns);  // bounded memory
+      for (index_t first = 0; first < t->rows.rows(); first += at_once)
+        out.append(
+            t->name,
+            saved_bytes<B>(ctx, t->rows.slice(first, (std::min)(at_once, t->rows.rows() - first)), o.dtype));
+      map[t->name] = name;
+    }
+    out.commit();
+  }
+  if (files.size() > 1)
+    io::write_atomically(
+        folder / "model.safetensors.index.json",
+        nlohmann::ordered_json{{"metadata", {{"total_size", total}}}, {"weight_map", map}}.dump(2) + "\n");
+}
+
+}  // namespace detail
+}  // namespace model
+
+/// Writes a student as a directory that `transformers` opens: config.json, generation_config.json, safetensors
+/// and, where none of its classes computes this placement, modeling_accrete.py (trust_remote_code). Layers are
+/// those active now. Each file appears whole, config.json last, so that an export that was cut short is not
+/// taken for a model. The tokenizer's files are `data::save_tokenizer`'s. Throws io_error.
+template <norm_placement P, backend B>
+void save_pretrained(model::grown_model<P, B>& m, std::filesystem::path const& folder,
+                     save_options const& o = {}) {
+  if (o.dtype != io::safetensors_dtype::f32 && o.dtype != io::safetensors_dtype::bf16)
+    throw config_error("save_pretrained", io::name_of(o.dtype), "F32 or BF16");
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed)
+    throw io_error("save_pretrained " + io::path_text(folder), "'" + failed.message() + "'",
+                   "a folder to write to");
+  std::filesystem::remove(folder / "config.json", failed);  // of an earlier export that this one replaces
+  std::filesystem::remove(folder / "model.safetensors.index.json", failed);
+
+  auto const& has = m.stack().shape().features;
+  io::model_config c = m.config();
+  c.architecture = model::architecture_of<P>(has);
+  c.num_hidden_layers = m.active_layers();
+  c.tie_word_embeddings = false;
+  c.qk_norm = has.head_norms.q;
+  c.qkv_bias = has.qkv_bias;
+  c.output_bias = has.output_bias;
+  c.rotary = has.rotary;
+  bool const own_code = c.architecture == "accrete";
+
+  std::vector<std::string> norm_names;
+  if (!own_code)
+    for (int g = 0; g < 2; ++g) norm_names.push_back(placement::norm_name<P>(g, 2));
+  std::vector<model::detail::saved_tensor<B>> tensors;
+  std::vector<std::string> norms;
+  tensors.push_back({"model.embed_tokens.weight", m.embedding(), false});
+  m.parameters([&](auto& p) {
+    for (auto const& part : p.parts) {
+      auto const name = own_code ? part.name : model::detail::pre_norm_name(part.name, norm_names);
+      auto const rows = p.value.view().slice(part.first, part.rows);
+      tensors.push_back({name, is_vector(p.role) ? model::as_row<B>(rows) : rows, is_vector(p.role)});
+      if (p.role == model::parameter_role::norm_gain && p.value.size() == c.hidden_size) norms.push_back(name);
+    }
+  });
+  model::detail::write_weights<B>(m.context(), folder, tensors, o);
+
+  std::string const dtype = o.dtype == io::safetensors_dtype::bf16 ? "bfloat16" : "float32";
+  auto config = io::hf_config(c, dtype);
+  if (own_code) {
+    io::write_atomically(folder / "modeling_accrete.py",
+                         model::modeling_python<P>(m.active_layers(), m.stack().final_depth()));
+    config["auto_map"] = {{"AutoConfig", "modeling_accrete.AccreteConfig"},
+                          {"AutoModelForCausalLM", "modeling_accrete.AccreteForCausalLM"}};
+    auto head_norms = nlohmann::ordered_json::array();
+    for (auto const& [on, name] :
+         {std::pair{has.head_norms.q, "q"}, std::pair{has.head_norms.k, "k"}, std::pair{has.head_norms.v, "v"}})
+      if (on) head_norms.push_back(name);
+    config["head_norms"] = head_norms;
+    config["qkv_bias"] = has.qkv_bias;
+    config["output_bias"] = has.output_bias;
+    config["rotary_inv_freq"] = io::rotary_frequencies(c.head_dim, c.rope_theta, c.rotary);
+    config["placement"] = placement::name_of<P>();
+    config["layer_equation"] = wiring::equation_text(placement::layer_of<P>{});
+    config["final_depth"] = m.stack().final_depth();
+    config["norms"] = norms;
+  }
+  nlohmann::ordered_json generation{{"_from_model_config", true}};
+  for (char const* key : {"bos_token_id", "eos_token_id"})
+    if (config.contains(key)) generation[key] = config[key];
+  io::write_atomically(folder / "generation_config.json", generation.dump(2) + "\n");
+  io::write_atomically(folder / "config.json", config.dump(2) + "\n");
+}
+
+}  // namespace accrete::inline v0
