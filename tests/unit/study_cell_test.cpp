@@ -22,6 +22,7 @@ cell some_cell() {
   c.parameters = 123456789012;
   c.trained_parameters = 98765;
   c.seconds = 1.0 / 3;
+  c.skipped = 5;
   for (int p = 0; p < 2; ++p) {
     train::evaluation_record e{p, index_t(10 * p + 10), true, 3 * p + 3, 0.1 + p, 1.0 / 3 + p, index_t(77), {}};
     e.tokens = {index_t(5000000000), 51200, 1.5e17 / 3};
@@ -46,6 +47,7 @@ TEST_CASE("a cell comes back from its file bit for bit", "[study][cell]") {
   CHECK(back->parameters == c.parameters);
   CHECK(back->trained_parameters == c.trained_parameters);
   CHECK(back->seconds == c.seconds);
+  CHECK(back->skipped == 5);
   REQUIRE(back->evaluations.size() == c.evaluations.size());
   for (std::size_t i = 0; i < c.evaluations.size(); ++i) {
     auto const &a = c.evaluations[i], &b = back->evaluations[i];

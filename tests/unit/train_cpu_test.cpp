@@ -1,6 +1,8 @@
 #include <cmath>
 #include <cstddef>
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "accrete/cpu/backend.hpp"
@@ -8,6 +10,7 @@
 #include "accrete/train/distill.hpp"
 #include "accrete/train/trainer.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/sized_model.hpp"
 #include "support/step_by_hand.hpp"
 #include "support/tiny_run.hpp"
@@ -41,11 +44,13 @@ struct cpu_run {
   student<placement::pre, schedule, backend_type> s;
   train::trainer<placement::pre, backend_type> trainer;
 
-  explicit cpu_run(int threads)
-      : t(test::sized_teacher(size, backend_type(threads))),
-        prepared(t, text, r, r.steps, {.validation_documents = 6}),
+  explicit cpu_run(int threads, recipe const& with = cpu_recipe(), std::filesystem::path const& cache = {},
+                   train::run_events events = {}, train::checkpoint_options keep = {})
+      : r(with),
+        t(test::sized_teacher(size, backend_type(threads))),
+        prepared(t, text, r, r.steps, {.cache_folder = cache, .validation_documents = 6}),
         s(t, r.seed),
-        trainer(s, t, prepared.for_updates(r.steps, r.seed), r) {}
+        trainer(s, t, prepared.for_updates(r.steps, r.seed), r, std::move(events), std::move(keep)) {}
 };
 
 }  // namespace
@@ -70,6 +75,32 @@ TEST_CASE("two runs on two threads are the same to the last bit", "[train][cpu][
   CHECK(a.evaluations.back().ce == b.evaluations.back().ce);
   CHECK(test::same_bits(test::values_of(first.s), test::values_of(second.s)));
   CHECK(a.steps.back().loss < a.steps.front().loss);
+}
+
+TEST_CASE("a run on two threads that is left after any update goes on to the same bits",
+          "[train][cpu][resume][U53]") {
+  auto r = cpu_recipe();
+  r.evaluate_every = 2;
+  for (bool const pieces : {false, true}) {  // gradients that add up, and the teacher's states from a file
+    r.micro_tokens = pieces ? 160 : 0;
+    test::temporary_folder const folder;
+    auto const cache = pieces ? folder / "cache" : std::filesystem::path();
+    cpu_run straight(2, r, cache);
+    auto const whole = straight.trainer.run();
+    for (index_t last = 1; last <= 6; ++last) {
+      train::checkpoint_options keep;
+      keep.folder = folder / ("run-" + std::to_string(last));
+      train::run_events events;
+      index_t done = 0;
+      events.on_step = [&](train::step_record const& s) { done = s.step; };
+      events.stop_wanted = [&] { return done == last; };
+      CHECK_FALSE(cpu_run(2, r, cache, events, keep).trainer.run().finished);
+      cpu_run rest(2, r, cache, {}, keep);
+      CAPTURE(pieces, last);
+      CHECK(test::same_result(rest.trainer.run(), whole));
+      CHECK(test::same_bits(test::training_state_of(rest.s), test::training_state_of(straight.s)));
+    }
+  }
 }
 
 TEST_CASE("an update on the CPU asks for no memory after the first of its phase", "[train][cpu][memory]") {
