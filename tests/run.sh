@@ -5,21 +5,25 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
   cat <<'TEXT'
-usage: bash tests/run.sh [--clang | --asan | --tsan] [CTEST OPTIONS]
+usage: bash tests/run.sh [--clang | --asan | --tsan | --reference] [CTEST OPTIONS]
 
 Installs what is missing (Debian packages), fetches the real teacher, builds everything and runs the tests.
   --clang    with clang++ and libomp, in build-clang/
   --asan     addresses and undefined behaviour checked at run time, in build-asan/ (clang++; by default the tests
              labelled `fast`)
   --tsan     data races checked at run time, in build-tsan/ (clang++; by default the tests labelled `threads`)
+  --reference
+             makes the numbers of tests/reference afresh with PyTorch and transformers, in an environment of its own
+             (build-reference/, 4 GB), compares them with the committed ones and runs the tests that read them
 Everything else goes to ctest: -L fast, -L house, -R cpu_, -j 1.
 TEXT
 }
 
-flavour=release arguments=()
+flavour=release reference= arguments=()
 for argument in "$@"; do
   case $argument in
     --clang | --asan | --tsan) flavour=${argument#--} ;;
+    --reference) reference=yes ;;
     -h | --help) usage && exit ;;
     *) arguments+=("$argument") ;;
   esac
@@ -33,7 +37,11 @@ case $flavour in
   asan) folder+=-asan needed+=("${clang_packages[@]}") ;;
   tsan) folder+=-tsan needed+=("${clang_packages[@]}") ;;
 esac
-if [ ${#arguments[@]} = 0 ]; then
+if [ -n "$reference" ]; then
+  needed+=(python3-venv)
+  targets=(tokenizer_bench)
+  for source in "$root"/tests/unit/*_fixture_*test.cpp; do targets+=("$(basename "$source" .cpp)"); done
+elif [ ${#arguments[@]} = 0 ]; then
   case $flavour in
     tsan) arguments=(-L threads) targets=(tests_threads) ;;
     asan) arguments=(-L fast) targets=(tests_fast) ;;
@@ -55,6 +63,11 @@ trap 'rm -f "$build_log"' EXIT
 if ! cmake --build "$folder" -j "$(jobs)" --target "${targets[@]}" -- -k 0 >"$build_log" 2>&1; then
   grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking)' "$build_log" | head -n 200 >&2
   fail "build: failed (the compiler's words stand above)"
+fi
+
+if [ -n "$reference" ]; then
+  bash "$root/tests/reference/run.sh" "$folder" "$root/build-reference"
+  exit
 fi
 
 say "running the tests"
