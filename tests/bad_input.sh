@@ -270,6 +270,10 @@ for program in study distill; do  # refused before the teacher is looked for
   refused 'batch_tokens: got 1,' $program --teacher no-such.gguf --text text --batch-tokens 1
   refused 'temperature: got 0' $program --teacher no-such.gguf --text text --temperature 0
   refused 'beta2: got 1' $program --teacher no-such.gguf --text text --beta2 1
+  refused 'skip_nonfinite: got -1' $program --teacher no-such.gguf --text text --skip-nonfinite -1
+  refused 'every_steps: got -1' $program --teacher no-such.gguf --text text --checkpoint-every -1
+  refused 'every_minutes: got nan' $program --teacher no-such.gguf --text text --checkpoint-minutes nan
+  refused 'keep_last: got 0' $program --teacher no-such.gguf --text text --keep 0
 done
 expect 'bad settings: no folder is made' [ ! -e runs/study ]
 for program in study distill evaluate generate; do
