@@ -40,7 +40,8 @@ check "the same bytes as the committed ones" cmp "$here/gguf_quants.safetensors"
 
 cache=${ACCRETE_CACHE:-$HOME/.cache/accrete}
 check "tokens of tokenizers" "$python" "$here/tokenizer_equal.py" "$build/bench/tokenizer_bench" \
-  "$cache/SmolLM2-135M-Instruct.Q4_1.gguf"
+  "$cache/SmolLM2-135M-Instruct.Q4_1.gguf" "$here"/tokenizers/tokenizer_{qwen3,llama3,odd}.json \
+  --text "$cache/text/perl-doc" --text "$cache/text/python3.11-doc"
 
 [ "$faults" = 0 ] || fail "reference: $faults of the checks above failed"
 say "reference: all checks passed"

@@ -29,7 +29,7 @@ SPACES = [" ", "  ", "   ", "\n", "\n\n", "\r\n", "\r\n\r\n", "\t", "\u00a0", "\
 DIGITS = [(0x30, 0x39), (0x660, 0x669), (0x966, 0x96F), (0xFF10, 0xFF19), (0x2160, 0x2188), (0xBC, 0xBE), (0x10D40, 0x10D49),
           (0x1D2C0, 0x1D2D3), (0x11DE0, 0x11DE9), (0x16FF4, 0x16FF6), (0x1E4F0, 0x1E4F9)]
 ADDED = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<|im_", "|>", "<tool_call>", "<|fim_prefix|>",
-         "<repo_name>", "<|im_start|>user\n", " <|im_end|> ", "<|endoftext|><|endoftext|>", "<empty_output>"]
+         "<repo_name>", "<|im_start|>user\n", " <|im_end|> ", "<|endoftext|><|endoftext|>", "<empty_output>", "A\u030am", "\u212bm", "\uff4dill"]
 
 
 def character(draw, ranges):

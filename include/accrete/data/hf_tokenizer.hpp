@@ -94,6 +94,7 @@ class hf_tokenizer_reader {
     root.only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
                "post_processor", "decoder", "model"});
     model(root.at("model"));
+    vocab_ = root.at("model").value.find("vocab");
     spec_.steps.emplace();
     normalizer(root.at("normalizer"));
     bool byte_level = false;
@@ -279,6 +280,9 @@ class hf_tokenizer_reader {
         spec_.tokens.resize(std::size_t(id) + 1);
         spec_.kinds.resize(std::size_t(id) + 1, tokenizer_spec::unused);
       }
+      if (auto const* const word = vocab_->find(content); word != nullptr && word->as_index(t.where) != id)
+        throw io_error(t.where, io::name_text(content) + " of id " + std::to_string(id),
+                       std::to_string(word->as_index(t.where)) + ", its id in the vocabulary");
       auto& known = spec_.tokens[std::size_t(id)];
       if (std::size_t(id) < in_model && !known.empty() && known != content)
         throw io_error(t.where, io::name_text(content) + " of id " + std::to_string(id),
@@ -336,6 +340,7 @@ class hf_tokenizer_reader {
   }
 
   tokenizer_spec spec_;
+  io::json const* vocab_ = nullptr;
 };
 
 /// A JSON file beside another; nothing where there is none.

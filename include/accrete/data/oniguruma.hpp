@@ -127,9 +127,10 @@ class pattern_translator {
         return put(property_members("Nd"), c == 'D');
       case 'w':
       case 'W':
-        return put(
-            "\\p{Alphabetic}" + property_members("M") + property_members("N") + "\\p{Pc}" + later_members("L"),
-            c == 'W');
+        // With six numbers of Latin-1 that Oniguruma takes for parts of words, and no others like them.
+        return put(R"(\p{Alphabetic}\p{Pc}\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})" + property_members("M") +
+                       property_members("Nd") + later_members("L"),
+                   c == 'W');
       case 'p':
       case 'P':
         return property(in_class);
