@@ -202,6 +202,7 @@ int run(settings o) {
   ac::study::write_report(runner.finished(), facts, o.out);
   fmt::print("\n");
   for (auto const& sentence : ac::study::standing(facts, o.seeds.size())) fmt::print("{}\n", sentence);
+  for (auto const& sentence : ac::study::what_was_skipped(runner.finished())) fmt::print("{}\n", sentence);
   for (auto const& table : ac::study::all_tables(runner.finished()))
     fmt::print("\n{}", ac::study::to_plain(table));
   std::fflush(stdout);

@@ -230,3 +230,18 @@ TEST_CASE("a report does not call two thousand updates a demonstration", "[study
   CHECK(several[0].starts_with("A demonstration: 1999 updates"));
   CHECK(several[1].starts_with("3 seeds: mean ± half-width"));
 }
+
+TEST_CASE("a report says which cells passed updates over", "[study][report]") {
+  auto r = paper();
+  CHECK(study::what_was_skipped(r).empty());
+  auto c = cell_of("peri", "grow", {3.0, 2.9, 2.8});
+  c.skipped = 1;
+  r.add(c);
+  c.seed = 7;
+  c.skipped = 3;
+  r.add(c);
+  fields const expected{"peri, grow, seed 42: one update was skipped, whose loss or gradient was not finite.",
+                        "peri, grow, seed 7: 3 updates were skipped, whose loss or gradient was not finite."};
+  CHECK(study::what_was_skipped(r) == expected);
+  CHECK(study::to_markdown(r, {}).find(expected[1]) != std::string::npos);
+}

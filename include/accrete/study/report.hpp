@@ -41,6 +41,17 @@ inline std::vector<std::string> standing(report_facts const& f, std::size_t seed
   return sentences;
 }
 
+/// The cells that passed updates over: their numbers are of a run that was not as planned.
+inline std::vector<std::string> what_was_skipped(results const& r) {
+  std::vector<std::string> sentences;
+  for (auto const& c : r.cells())
+    if (c.skipped > 0)
+      sentences.push_back(fmt::format(
+          "{}, {}, seed {}: {} skipped, whose loss or gradient was not finite.", c.placement, c.schedule,
+          c.seed, c.skipped == 1 ? "one update was" : fmt::format("{} updates were", c.skipped)));
+  return sentences;
+}
+
 /// table.csv: one row a cell and phase, in full precision, for plotting and further statistics.
 inline std::string to_csv(results const& r) {
   std::string text =
@@ -60,6 +71,7 @@ inline std::string to_csv(results const& r) {
 inline std::string to_markdown(results const& r, report_facts const& f) {
   std::string text = "# Normalization placement and growth in depth\n\n";
   for (auto const& sentence : standing(f, r.seeds().size())) text += sentence + "\n";
+  for (auto const& sentence : what_was_skipped(r)) text += sentence + "\n";
   text += "\n";
   for (auto const& t : all_tables(r)) text += to_markdown(t);
   text += "### Equations\n\n| placement | layer | parameters |\n|---|---|---:|\n";
