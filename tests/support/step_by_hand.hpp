@@ -169,7 +169,7 @@ class step_by_hand {
 
   accrete::teacher<backend_type>& teacher_;
   Student& student_;
-  typename accrete::teacher<backend_type>::stack_type::workspace teacher_workspace_;
+  typename accrete::teacher<backend_type>::workspace teacher_workspace_;
   accrete::distillation::vocabulary_head<backend_type> head_;
   accrete::model::token_batch<typename backend_type::space> batch_;
   accrete::model::matrix<backend_type> teacher_hidden_;

@@ -122,6 +122,21 @@ TEST_CASE("students of every placement are written with the logits they give", "
   each(odd_one{});
 }
 
+namespace {
+template <class P>
+std::vector<double> logits_of_loaded(std::filesystem::path const& folder,
+                                     std::vector<std::int32_t> const& ids) {
+  auto again = load_teacher<backend_type>(folder, {}, 64, P{});
+  data::ragged_batch batch;
+  batch.append(ids);
+  auto w = again.make_workspace(batch.num_tokens());
+  auto const hidden = again.forward(model::views_of(batch), w);
+  tensor<double, 2> logits({hidden.rows(), test::tiny_vocabulary});
+  linear(again.context(), hidden, again.head()->view(), logits.view(), store::replace);
+  return {logits.data(), logits.data() + logits.size()};
+}
+}  // namespace
+
 TEST_CASE("an exported pre-norm student is a teacher again, to the same bits",
           "[model][save_pretrained][U78]") {
   test::temporary_folder const folder;
@@ -132,15 +147,49 @@ TEST_CASE("an exported pre-norm student is a teacher again, to the same bits",
       e.write(here, {.shard_bytes = shard_bytes});
       CHECK(std::filesystem::exists(here / "model.safetensors.index.json") == (shard_bytes == 600));
       std::filesystem::remove(here / "expected.safetensors");
-      auto again = load_teacher<backend_type>(here);
-      data::ragged_batch batch;
-      batch.append(e.ids);
-      auto w = again.make_workspace(batch.num_tokens());
-      auto const hidden = again.forward(model::views_of(batch), w);
-      tensor<double, 2> logits({hidden.rows(), test::tiny_vocabulary});
-      linear(again.context(), hidden, again.head()->view(), logits.view(), store::replace);
-      CHECK(test::same_bits({logits.data(), logits.data() + logits.size()}, e.logits));
+      CHECK(test::same_bits(logits_of_loaded<placement::pre>(here, e.ids), e.logits));
     }
+}
+
+TEST_CASE("a saved student of any placement is a teacher again, to the same bits", "[model][save_pretrained]") {
+  test::temporary_folder const root;
+  auto const each = [&]<class P>(P) {
+    auto const folder = root / (placement::has_name<P> ? placement::name_of<P>() : "odd_one");
+    exported<P> e({.qk_norm = true, .rotary = test::tiny_llama3});
+    e.write(folder);
+    std::filesystem::remove(folder / "expected.safetensors");
+    CHECK(test::same_bits(logits_of_loaded<P>(folder, e.ids), e.logits));
+    if constexpr (!std::is_same_v<P, placement::pre>)
+      CHECK_THROWS_WITH((logits_of_loaded<placement::pre>(folder, e.ids)),
+                        ContainsSubstring("pass the placement it was saved with to load_teacher"));
+    if constexpr (!std::is_same_v<P, placement::post>)
+      CHECK_THROWS_WITH((logits_of_loaded<placement::post>(folder, e.ids)),
+                        ContainsSubstring("expected 'a = norm(x + attn(x)); norm(a + mlp(a))'"));
+  };
+  std::apply([&](auto... p) { (each(p), ...); }, test::placements{});
+  each(odd_one{});
+
+  // The same equation between other ends is another model.
+  exported<placement::peri> e({});
+  e.write(root / "ends");
+  CHECK_THROWS_WITH((logits_of_loaded<placement::peri_embedding>(root / "ends", e.ids)),
+                    ContainsSubstring("no norm 'model.entry_norm.weight'"));
+}
+
+TEST_CASE("a student learns from a teacher of another placement", "[model][save_pretrained]") {
+  test::temporary_folder const folder;
+  exported<placement::post> e({});
+  e.write(folder / "post");
+  std::filesystem::remove(folder / "post" / "expected.safetensors");
+  auto t = load_teacher<backend_type>(folder / "post", {}, 64, placement::post{});
+  CHECK_FALSE(t.has_final_norm());
+  student<placement::pre, growth::joint<2, 1>, backend_type> s(t, seed{1});
+  auto const batch = test::random_batch({9, 1, 5});
+  test::step_by_hand step(t, s, batch);
+  auto const before = step.objective();
+  step.step();
+  test::descend(s, 0.05);
+  CHECK(step.objective() < before);
 }
 
 TEST_CASE("bfloat16 files hold the nearest of each weight", "[model][save_pretrained]") {

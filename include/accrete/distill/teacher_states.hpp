@@ -37,7 +37,7 @@ class teacher_states {
   [[nodiscard]] teacher_cache<B> const* cache() const { return cache_ ? &*cache_ : nullptr; }
   /// Bytes of memory held for a step.
   [[nodiscard]] std::size_t bytes() const {
-    return rows_.bytes() + (workspace_ ? workspace_->memory.capacity() : 0);
+    return rows_.bytes() + (workspace_ ? workspace_->bytes() : 0);
   }
 
   /// The batch's hidden states, [T, D], good until the next call. Throws shape_error for more tokens than the
@@ -64,7 +64,7 @@ class teacher_states {
  private:
   index_t capacity_;
   teacher<B>* teacher_ = nullptr;
-  std::optional<typename teacher<B>::stack_type::workspace> workspace_;
+  std::optional<typename teacher<B>::workspace> workspace_;
   std::optional<teacher_cache<B>> cache_;
   tensor<typename B::scalar, 2> rows_;  // [capacity, D], only with a cache
 };

@@ -30,6 +30,18 @@ struct model_config {
   std::int32_t eos_token_id = -1;           ///< what ends a document; the first where the file names several
   std::vector<std::int32_t> eos_token_ids;  ///< all that end a text, in the order they are named
 
+  /// Of a model that this library saved and no class of `transformers` computes: its equation, as
+  /// wiring::equation_text writes it, the depth its constants are taken at and the names of its [D] norms. Else
+  /// the equation is empty, which means pre-norm.
+  std::string layer_equation;
+  std::string placement;
+  index_t final_depth = 0;
+  std::vector<std::string> norms;
+  bool v_norm = false;  ///< per-head norm of v as well (HybridNorm)
+
+  [[nodiscard]] int depth_of_constants() const {
+    return int(final_depth > 0 ? final_depth : num_hidden_layers);
+  }
   /// Rows of the fused q|k|v projection.
   [[nodiscard]] index_t qkv_rows() const { return (num_attention_heads + 2 * num_key_value_heads) * head_dim; }
   [[nodiscard]] index_t query_rows() const { return num_attention_heads * head_dim; }

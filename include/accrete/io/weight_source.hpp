@@ -41,10 +41,12 @@ template <class Fn>
 void for_each_tensor(model_config const& c, Fn&& fn) {
   using shape = std::array<index_t, 2>;
   index_t const d = c.hidden_size;
+  bool const pre_norm = c.layer_equation.empty();
   fn(std::string("model.embed_tokens.weight"), shape{c.vocab_size, d});
+  for (auto const& name : c.norms) fn(name, shape{1, d});
   for (index_t i = 0; i < c.num_hidden_layers; ++i) {
     std::string const layer = "model.layers." + std::to_string(i) + ".";
-    fn(layer + "input_layernorm.weight", shape{1, d});
+    if (pre_norm) fn(layer + "input_layernorm.weight", shape{1, d});
     fn(layer + "self_attn.q_proj.weight", shape{c.query_rows(), d});
     fn(layer + "self_attn.k_proj.weight", shape{c.key_value_rows(), d});
     fn(layer + "self_attn.v_proj.weight", shape{c.key_value_rows(), d});
@@ -59,12 +61,13 @@ void for_each_tensor(model_config const& c, Fn&& fn) {
       fn(layer + "self_attn.q_norm.weight", shape{1, c.head_dim});
       fn(layer + "self_attn.k_norm.weight", shape{1, c.head_dim});
     }
-    fn(layer + "post_attention_layernorm.weight", shape{1, d});
+    if (c.v_norm) fn(layer + "self_attn.v_norm.weight", shape{1, c.head_dim});
+    if (pre_norm) fn(layer + "post_attention_layernorm.weight", shape{1, d});
     fn(layer + "mlp.gate_proj.weight", shape{c.intermediate_size, d});
     fn(layer + "mlp.up_proj.weight", shape{c.intermediate_size, d});
     fn(layer + "mlp.down_proj.weight", shape{d, c.intermediate_size});
   }
-  fn(std::string("model.norm.weight"), shape{1, d});
+  if (pre_norm) fn(std::string("model.norm.weight"), shape{1, d});
   if (!c.tie_word_embeddings) fn(std::string("lm_head.weight"), shape{c.vocab_size, d});
 }
 

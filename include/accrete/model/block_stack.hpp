@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "accrete/io/rotary_scaling.hpp"
+#include "accrete/model/end_norms.hpp"
 #include "accrete/model/layer_kernels.hpp"
 #include "accrete/model/run_program.hpp"
 #include "accrete/model/stack_workspace.hpp"
@@ -49,13 +50,10 @@ class block_stack {
     auto gain = [&](std::string const& name) {
       return parameter<B>(parameter_role::norm_gain, named_rows({{name, 1}}), shape.hidden);
     };
-    auto numbered = [](std::string const& name, int i, int n) {
-      return n > 1 ? name + "_" + std::to_string(i) : name;
-    };
-    for (int i = 0; i < entry_program::num_gains; ++i)
-      entry_gains_.push_back(gain(numbered("model.entry_norm", i, entry_program::num_gains) + ".weight"));
-    for (int i = 0; i < readout_program::num_gains; ++i)
-      readout_gains_.push_back(gain(numbered("model.norm", i, readout_program::num_gains) + ".weight"));
+    for (auto const& name : end_norm_names("entry_norm", entry_program::num_gains))
+      entry_gains_.push_back(gain("model." + name + ".weight"));
+    for (auto const& name : end_norm_names("norm", readout_program::num_gains))
+      readout_gains_.push_back(gain("model." + name + ".weight"));
   }
 
   [[nodiscard]] layer_shape const& shape() const { return shape_; }
@@ -99,20 +97,29 @@ class block_stack {
   }
 
   /// Embedding rows of the batch -> what the head reads, [T, D], in w.hidden.
-  matrix<B> forward(B const& ctx, matrix_in<B> embedding_table, batch_type const& batch, workspace& w) {
+  /// `look(sublayers, stream, rows)` sees the residual streams, [T, D], before the first layer (0 sublayers)
+  /// and after each sublayer: 1 and 2 in layer 0, 3 and 4 in layer 1. A placement whose equation is a whole
+  /// layer has nothing to show between its sublayers. The rows are good during the call; without a look nothing
+  /// is spent.
+  template <class Look = wiring::no_look>
+  matrix<B> forward(B const& ctx, matrix_in<B> embedding_table, batch_type const& batch, workspace& w,
+                    Look&& look = {}) {
     check_fits(batch, w);
     index_t const n = batch.num_tokens();
     embed(ctx, embedding_table, batch.tokens, w.embedded.slice(0, n));
     run_entry(ctx, w, n, [](auto& run) { run.template forward<wiring::purpose::training>(); });
     for (int s = entry_program::num_outputs; s < num_streams; ++s)
       detail::copy_rows(ctx, w.boundary[0][0].slice(0, n), w.boundary[0][std::size_t(s)].slice(0, n));
+    show_boundary(w, n, 0, look);
     for (int l = 0; l < num_layers(); ++l) {
-      run_layer(ctx, batch, w, l, [&](auto& run) {
+      run_layer(ctx, batch, w, l, [&]<class Program>(layer_execution<Program>& run) {
+        auto const between = show_between<Program>(2 * l + 1, look);
         if (l >= w.first_kept)
-          run.template forward<wiring::purpose::training>();
+          run.template forward<wiring::purpose::training>(between);
         else
-          run.template forward<wiring::purpose::inference>();
+          run.template forward<wiring::purpose::inference>(between);
       });
+      show_boundary(w, n, l + 1, look);
     }
     run_readout(ctx, w, n, [](auto& run) { run.template forward<wiring::purpose::training>(); });
     return w.hidden.slice(0, n);
@@ -156,6 +163,27 @@ class block_stack {
   }
 
  private:
+  template <class Program>
+  using layer_execution = wiring::execution<Program, layer_kernels<B>, matrix<B>, real_vector<B>>;
+
+  template <class Look>
+  void show_boundary(workspace const& w, index_t n, int layers, Look& look) {
+    if constexpr (!std::is_same_v<std::remove_cv_t<Look>, wiring::no_look>)
+      for (int s = 0; s < num_streams; ++s)
+        look(2 * layers, s, w.boundary[std::size_t(layers)][std::size_t(s)].slice(0, n));
+  }
+  /// What a layer's program shows its values to: `look` gets to see those the streams are between sublayers.
+  template <class Program, class Look>
+  static auto show_between(int sublayers, Look& look) {
+    if constexpr (std::is_same_v<std::remove_cv_t<Look>, wiring::no_look>)
+      return wiring::no_look{};
+    else
+      return [sublayers, &look](auto number, matrix<B> const& rows) {
+        constexpr auto streams = wiring::values_between_sublayers<Program>(P::wiring);
+        for (std::size_t s = 0; s < streams.size(); ++s)
+          if (streams[s] == number) look(sublayers, int(s), rows);
+      };
+  }
   template <class Use>
   void run_layer(B const& ctx, batch_type const& batch, workspace& w, int l, Use&& use) {
     auto& weights = layers_[std::size_t(l)];

@@ -103,12 +103,7 @@ struct decoder_layer {
 /// at 0.
 template <norm_placement P, backend B>
 decoder_layer<B> fresh_layer(B const& ctx, layer_shape const& shape, wiring::site where, seed s) {
-  std::vector<std::string> names;
-  wiring::with_program(placement::layer_of<P>{}, where, [&]<class Program>(Program) {
-    for (int g = 0; g < Program::num_gains; ++g)
-      names.push_back(placement::norm_name<P>(g, Program::num_gains));
-  });
-  decoder_layer<B> made(shape, where, names);
+  decoder_layer<B> made(shape, where, placement::norm_names_at<P>(where));
   auto draw = [&](parameter<B>& p, std::size_t part, placement::weight_role role, char const* purpose) {
     double const std = placement::init_std<P>(role, p.value.extent(1), p.parts[part].rows, where);
     draw_normal(ctx, p, part, std, s, purpose, where.layer);

@@ -37,7 +37,11 @@ class grown_model {
         head_(parameter_role::head, named_rows({{"lm_head.weight", config_.vocab_size}}), config_.hidden_size) {
     copy(ctx_, of.head()->view().flat(), head_.value.view().flat());
     for (auto* ends : {&stack_.entry_gains(), &stack_.readout_gains()})
-      for (auto& gain : *ends) copy(ctx_, of.final_norm().as_vector(), gain.as_vector());
+      for (auto& gain : *ends)
+        if (of.has_final_norm())
+          copy(ctx_, of.final_norm().as_vector(), gain.as_vector());
+        else
+          fill(ctx_, gain, 1.0);
     begin_phase(0);
   }
 

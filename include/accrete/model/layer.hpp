@@ -36,7 +36,7 @@ struct features {
 /// The whole layer as the file says, or one slot of it.
 struct like_teacher {
   static features of(io::model_config const& c) {
-    return {{c.qk_norm, c.qk_norm, false}, c.qkv_bias, c.output_bias, c.rotary};
+    return {{c.qk_norm, c.qk_norm, c.v_norm}, c.qkv_bias, c.output_bias, c.rotary};
   }
   static constexpr char const* name = "like_teacher";
 };

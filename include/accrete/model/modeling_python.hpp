@@ -10,6 +10,7 @@
 
 #include "accrete/core/config.hpp"
 #include "accrete/model/detail/modeling_python.hpp"
+#include "accrete/model/end_norms.hpp"
 #include "accrete/placement/norm_placement.hpp"
 #include "accrete/wiring/python.hpp"
 
@@ -29,13 +30,6 @@ inline std::string python_tuple(std::vector<std::string> const& names) {
   if (names.size() == 1) text.pop_back();
   return text + ")";
 }
-/// Names of an end's norms below `model.`, without ".weight".
-inline std::vector<std::string> end_norm_names(std::string const& name, int count) {
-  if (count == 1) return {name};
-  std::vector<std::string> all;
-  for (int i = 0; i < count; ++i) all.push_back(name + "_" + std::to_string(i));
-  return all;
-}
 
 }  // namespace detail
 
@@ -51,9 +45,7 @@ std::string modeling_python(int num_layers, int final_depth) {
   for (int l = 0; l < num_layers; ++l) {
     wiring::site const where{l, final_depth};
     wiring::with_program(placement::layer_of<P>{}, where, [&]<class Program>(Program) {
-      std::vector<std::string> norms;
-      for (int g = 0; g < Program::num_gains; ++g)
-        norms.push_back(placement::norm_name<P>(g, Program::num_gains));
+      auto const norms = placement::norm_names_at<P>(where);
       auto const body = wiring::python<Program>(norms);
       std::string text = "    \"\"\"" + wiring::text<Program>();
       for (std::size_t k = 0; k < body.constants.size(); ++k)
@@ -79,8 +71,8 @@ std::string modeling_python(int num_layers, int final_depth) {
                       fmt::join(constants, ""));
   text += fmt::format("NUM_STREAMS = {}\nNUM_READ = {}\n\n\n", placement::num_streams<P>, readout::num_inputs);
 
-  auto const entry_norms = detail::end_norm_names("entry_norm", entry::num_gains);
-  auto const readout_norms = detail::end_norm_names("norm", readout::num_gains);
+  auto const entry_norms = end_norm_names("entry_norm", entry::num_gains);
+  auto const readout_norms = end_norm_names("norm", readout::num_gains);
   auto all = entry_norms;
   all.insert(all.end(), readout_norms.begin(), readout_norms.end());
   text += fmt::format(

@@ -8,29 +8,33 @@
 
 #include "accrete/data/tokenizer.hpp"
 #include "accrete/io/weights.hpp"
-#include "accrete/model/block_stack.hpp"
+#include "accrete/model/asked_stack.hpp"
 #include "accrete/model/layer.hpp"
 #include "accrete/model/weight_reader.hpp"
 #include "accrete/placement/pre.hpp"
 
 namespace accrete::inline v0 {
 
-/// A pretrained model that is only asked, never trained: no gradients, no moments. Llama and Qwen are pre-norm
-/// stacks, so it runs on the same layers as a student. Loading one takes the memory of its weights and a buffer
-/// of a few rows.
+/// A pretrained model that is only asked, never trained: no gradients, no moments. Loading one takes the memory
+/// of its weights and a buffer of a few rows.
 template <backend B>
 class teacher {
  public:
-  using stack_type = model::block_stack<placement::pre, B>;
   using table = tensor<typename B::scalar, 2, typename B::space>;
+  using workspace = typename model::asked_stack<B>::workspace;
 
-  teacher(B ctx, io::weight_source const& source, std::optional<data::tokenizer> words, index_t max_positions)
+  /// Llama and Qwen are pre-norm stacks, so they run on the same layers as a student; a student of another
+  /// placement that was saved and is a teacher now says which one.
+  template <norm_placement P = placement::pre>
+  teacher(B ctx, io::weight_source const& source, std::optional<data::tokenizer> words, index_t max_positions,
+          P placement = {})
       : ctx_(std::move(ctx)),
         config_(source.config),
         identity_(source.identity()),
         tokenizer_(std::move(words)),
-        stack_(ctx_, {config_, layer::like_teacher::of(config_)}, int(config_.num_hidden_layers),
-               max_positions) {
+        stack_(model::asked_stack<B>::make(placement, ctx_, {config_, layer::like_teacher::of(config_)},
+                                           int(config_.num_hidden_layers), config_.depth_of_constants(),
+                                           max_positions)) {
     model::weight_reader<B> reader(ctx_, source);
     auto const read_table = [&](std::string const& name) {
       auto made =
@@ -40,11 +44,6 @@ class teacher {
     };
     embedding_ = read_table("model.embed_tokens.weight");
     head_ = config_.tie_word_embeddings ? embedding_ : read_table("lm_head.weight");
-    for (int l = 0; l < int(config_.num_hidden_layers); ++l) {
-      std::vector<std::string> const norms(placement::pre::norm_names.begin(),
-                                           placement::pre::norm_names.end());
-      stack_.append(model::decoder_layer<B>(stack_.shape(), {l, int(config_.num_hidden_layers)}, norms));
-    }
     stack_.parameters([&](model::parameter<B>& p) {
       for (auto const& part : p.parts) {
         auto const rows = p.value.view().slice(part.first, part.rows);
@@ -59,8 +58,10 @@ class teacher {
   [[nodiscard]] std::shared_ptr<table const> embedding() const { return embedding_; }
   /// The head's matrix; the same memory as the embedding where the two are tied.
   [[nodiscard]] std::shared_ptr<table const> head() const { return head_; }
+  /// Where its last norm is one of the whole stack: what a student's ends start from.
+  [[nodiscard]] bool has_final_norm() { return !stack_.readout_gains().empty(); }
   [[nodiscard]] model::parameter<B>& final_norm() { return stack_.readout_gains().front(); }
-  [[nodiscard]] stack_type& stack() { return stack_; }
+  [[nodiscard]] model::asked_stack<B>& stack() { return stack_; }
   [[nodiscard]] index_t max_positions() const { return stack_.max_positions(); }
 
   /// Throws config_error for a model that came without one.
@@ -72,12 +73,9 @@ class teacher {
   }
   [[nodiscard]] bool has_tokenizer() const { return tokenizer_.has_value(); }
 
-  [[nodiscard]] typename stack_type::workspace make_workspace(index_t tokens) {
-    return stack_.make_workspace(tokens, false);
-  }
+  [[nodiscard]] workspace make_workspace(index_t tokens) { return stack_.make_workspace(tokens); }
   /// Last hidden state after the final norm, [T, D].
-  model::matrix<B> forward(model::token_batch<typename B::space> const& batch,
-                           typename stack_type::workspace& w) {
+  model::matrix<B> forward(model::token_batch<typename B::space> const& batch, workspace& w) {
     return stack_.forward(ctx_, embedding_->view(), batch, w);
   }
 
@@ -87,7 +85,7 @@ class teacher {
   std::string identity_;
   std::optional<data::tokenizer> tokenizer_;
   std::shared_ptr<table const> embedding_, head_;
-  stack_type stack_;
+  model::asked_stack<B> stack_;
 };
 
 }  // namespace accrete::inline v0

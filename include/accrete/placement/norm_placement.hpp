@@ -5,6 +5,7 @@
 #include <iterator>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "accrete/core/view.hpp"
 #include "accrete/placement/boundary.hpp"
@@ -166,6 +167,16 @@ std::string norm_name(int gain, int num_gains) {
     int const half = (num_gains + 1) / 2;  // an equation in f serves attention first, then the MLP
     return gain < half ? "attn_norm_" + std::to_string(gain) : "mlp_norm_" + std::to_string(gain - half);
   }
+}
+
+/// Names of the norms of the layer at `where`, in evaluation order, without ".weight".
+template <norm_placement P>
+std::vector<std::string> norm_names_at(wiring::site where) {
+  std::vector<std::string> names;
+  wiring::with_program(layer_of<P>{}, where, [&]<class Program>(Program) {
+    for (int g = 0; g < Program::num_gains; ++g) names.push_back(norm_name<P>(g, Program::num_gains));
+  });
+  return names;
 }
 
 }  // namespace placement

@@ -23,6 +23,12 @@ struct frame {
   Matrix const* scratch = nullptr;
 };
 
+/// Looks at nothing: what a forward shows its values to unless it is asked otherwise. Costs nothing.
+struct no_look {
+  template <class... A>
+  constexpr void operator()(A const&...) const {}
+};
+
 /// Runs a program over a set of kernels. `Kernels` provides
 ///   add(a, b, out)  scale(c, a, out)  copy(a, out)  accumulate(c, a, out)
 ///   norm(gain, a, out, row)  add_norm(a, b, sum, gain, out, row)  norm_backward(gain, a, row, d, da, store)
@@ -37,9 +43,16 @@ class execution {
   execution(Kernels& kernels, site where, frame<P, Matrix, Row> const& buffers)
       : k_(kernels), site_(where), f_(buffers) {}
 
-  template <purpose For>
-  void forward() {
-    each_value([&](auto i) { forward_one<For, i>(); });
+  /// `look(number, matrix)` sees each value of the program when it has just been made, before its buffer is
+  /// used again; the number is a std::integral_constant.
+  template <purpose For, class Look = no_look>
+  void forward(Look&& look = {}) {
+    each_value([&](auto i) {
+      forward_one<For, i>();
+      if constexpr (!P::is_fused(i) && (P::runs(i) || P::at(i).code == op::input)) look(i, value<For>(i));
+      if constexpr (constexpr int n = P::fused_norm_of(i); n >= 0)  // made in the same pass
+        look(std::integral_constant<int, n>{}, value<For>(n));
+    });
     for (std::size_t s = 0; s < std::size_t(P::num_outputs);
          ++s) {  // an output that is kept, an input, or two outputs
       home const h = forward_plan_of<P, For>.value[std::size_t(P::outs[s])];

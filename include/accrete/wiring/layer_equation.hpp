@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <type_traits>
 #include <utility>
 
@@ -89,6 +90,33 @@ constexpr auto layer_equation(E) {
 template <class When, class A, class B>
 constexpr auto layer_equation(choice<When, A, B>) {
   return choice<When, decltype(layer_equation(A{})), decltype(layer_equation(B{}))>{};
+}
+
+/// Numbers of the values that the streams are between attention and the MLP, in program P of a layer: one for
+/// each stream where the placement's equation is one in `f`. A whole layer's equation has no such point, and
+/// gives none.
+template <class P, class E>
+constexpr auto values_between_sublayers(E) {
+  using sublayer = program<E>;
+  if constexpr (sublayer::template num_calls<any_sublayer> == 0) {
+    return std::array<int, 0>{};
+  } else {
+    using root = typename sublayer::root;
+    constexpr auto inputs = []<int... I>(std::integer_sequence<int, I...>) {
+      return list<stream<I>...>{};
+    }
+    (std::make_integer_sequence<int, sublayer::num_outputs>{});
+    return []<class... V>(list<V...>) {
+      return std::array{detail::index_of<V>(typename P::values{})...};
+    }(detail::bind_all<attention>(typename root::operands{}, inputs));
+  }
+}
+template <class P, class When, class A, class B>
+constexpr auto values_between_sublayers(choice<When, A, B>) {
+  if constexpr (std::is_same_v<P, program<decltype(layer_equation(A{}))>>)
+    return values_between_sublayers<P>(A{});
+  else
+    return values_between_sublayers<P>(B{});
 }
 
 /// Calls `use(program)` with the program of the layer at `where`: the only one, or the one `by_depth` picks.

@@ -34,9 +34,11 @@ class hf_config_reader {
     c.architecture = required("model_type").as_string(at("model_type"));
     bool const llama = c.architecture == "llama";
     bool const qwen2 = c.architecture == "qwen2";
-    if (!llama && !qwen2 && c.architecture != "qwen3")
+    bool const own = c.architecture == "accrete";  // as save_pretrained writes it
+    if (!llama && !qwen2 && !own && c.architecture != "qwen3")
       throw io_error(at("model_type"), name_text(c.architecture), "'llama', 'qwen2' or 'qwen3'");
-    c.qk_norm = !llama && !qwen2;
+    c.qk_norm = c.architecture == "qwen3";
+    if (own) read_wiring(c);
     c.hidden_size = size("hidden_size");
     c.num_hidden_layers = size("num_hidden_layers");
     c.num_attention_heads = size("num_attention_heads");
@@ -107,6 +109,11 @@ class hf_config_reader {
   // Qwen2's q, k and v always have biases and its output has none; the key is for the other two, and for all
   // four.
   void read_biases(model_config& c) const {
+    if (c.architecture == "accrete") {
+      c.qkv_bias = flag("qkv_bias");
+      c.output_bias = flag("output_bias");
+      return;
+    }
     bool const asked = flag("attention_bias");
     bool const qwen2 = c.architecture == "qwen2";
     if (qwen2 && !asked && given("attention_bias") != nullptr)
@@ -116,11 +123,35 @@ class hf_config_reader {
     c.output_bias = asked && !qwen2;
   }
 
+  void read_wiring(model_config& c) const {
+    c.layer_equation = required("layer_equation").as_string(at("layer_equation"));
+    if (c.layer_equation.empty()) throw io_error(at("layer_equation"), "an empty string", "an equation");
+    c.placement = required("placement").as_string(at("placement"));
+    c.final_depth = size("final_depth");
+    if (c.final_depth < 1 || c.final_depth > (index_t(1) << 30))
+      throw io_error(at("final_depth"), std::to_string(c.final_depth), "1 to 2^30");
+    auto const strings = [&](char const* key) {
+      json const& list = required(key);
+      if (!list.is_array()) throw io_error(at(key), list.describe(), "an array of strings");
+      std::vector<std::string> all;
+      for (json const& each : list.items()) all.push_back(each.as_string(at(key)));
+      return all;
+    };
+    c.norms = strings("norms");
+    for (auto const& name : strings("head_norms"))
+      if (name == "q" || name == "k")
+        c.qk_norm = true;
+      else if (name == "v")
+        c.v_norm = true;
+      else
+        throw io_error(at("head_norms"), name_text(name), "'q', 'k' or 'v'");
+  }
+
   // Newer files keep everything in rope_parameters, older ones theta at the top and the rest in rope_scaling.
   // Taking 10,000 when no place has it, or leaving a scaling out, are the commonest silent faults of readers of
   // these files.
   void read_rotary(model_config& c) const {
-    json const* const parameters = given("rope_parameters");
+    json const* const parameters = given(c.architecture == "accrete" ? "rotary" : "rope_parameters");
     json const* const scaling = given("rope_scaling");
     if (parameters != nullptr) c.rotary = scaling_in(*parameters, "rope_parameters");
     if (scaling != nullptr) {
