@@ -22,10 +22,11 @@ from students import PLACEMENTS, Student, batch_losses, rms_norm, run, weight_sh
 from teachers import LENGTHS, MODELS, Teacher, drawn, drawn_documents, save
 
 # The teacher, and a clip that bites in some of the run's updates and leaves others alone.
-STUDENTS = {"pre": ("qwen3", 2.5), "post": ("qwen3", 2.5), "peri": ("llama", 2.0), "olmo2": ("qwen2", 1.5),
+STUDENTS = {"pre": ("qwen3", 2.5), "post": ("qwen3", 2.5), "peri": ("llama", 2.6), "olmo2": ("qwen2", 1.6),
             "deepnorm": ("llama3", 0.9)}
 LAYERS = 2
-RECIPE = dict(phases=2, steps=6, warmup=2, peak=1e-2, minimum=1e-4, beta1=0.9, beta2=0.95, epsilon=1e-8,
+# A gentle learning rate: Adam makes large steps of gradients that cancel, and single precision is to follow.
+RECIPE = dict(phases=2, steps=6, warmup=2, peak=3e-3, minimum=3e-5, beta1=0.9, beta2=0.95, epsilon=1e-8,
               weight_decay=0.1, alpha=0.7, gamma=0.3, temperature=1.0, batch_tokens=20)
 
 
