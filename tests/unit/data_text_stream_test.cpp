@@ -60,16 +60,17 @@ TEST_CASE("a packed file that is cut short or damaged is refused and never half 
   test::temporary_folder const folder;
   auto const text = lines(200, 20);
   auto const whole = texts(test::write_file(folder / "a.jsonl", text));
-  for (auto const& [name, bytes] :
+  for (auto const& packed :
        {std::pair{"a.jsonl.gz", test::gzipped(text)}, std::pair{"a.jsonl.zst", test::zstd_packed(text)}}) {
+    std::string const name = packed.first;
+    auto const& bytes = packed.second;
     test::damaged_file file(folder / name, bytes);
     auto const path = folder / name;
     for (std::size_t bit = 0; bit < 8 * bytes.size(); bit += 37)
       file.with_bit_flipped(bit, [&] {
         auto const said = test::error_of([&] {
           auto const found = texts(path);
-          if (name == std::string_view("a.jsonl.gz") && !found.empty())
-            REQUIRE(found == whole);  // it has a checksum
+          if (name == "a.jsonl.gz" && !found.empty()) REQUIRE(found == whole);  // it has a checksum
         });
         REQUIRE((said.empty() || test::one_line(said)));
       });
