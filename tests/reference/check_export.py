@@ -1,6 +1,6 @@
 """Opens every model below a folder with transformers and compares its logits with those written beside it.
 
-usage: check_export.py FOLDER    (models as the test model_save_pretrained_test writes them to $ACCRETE_EXPORT_FOLDER)
+usage: check_export.py FOLDER    (what model_save_pretrained_test and data_save_tokenizer_test write to $ACCRETE_EXPORT_FOLDER)
 """
 import json
 import os
@@ -14,7 +14,7 @@ os.environ["HF_MODULES_CACHE"] = tempfile.mkdtemp(prefix="accrete-modules-")
 
 import torch
 from safetensors.torch import load_file
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 
 def distance(a, b):
@@ -68,12 +68,27 @@ def check(folder):
     return found
 
 
+def check_tokenizer(folder):
+    words = AutoTokenizer.from_pretrained(folder)
+    expected = json.loads((folder / "expected_ids.json").read_text())
+    wrong = [e["text"] for e in expected if words.encode(e["text"], add_special_tokens=False) != e["ids"]]
+    assert not wrong, f"{folder}: other tokens for {wrong[:3]}"
+    whole = [e for e in expected if words.unk_token_id not in e["ids"]]  # a byte that it lacks does not come back
+    assert len(whole) > 4
+    assert all(words.decode(e["ids"], skip_special_tokens=False) == e["text"] for e in whole)
+    chat = words.apply_chat_template([{"role": "user", "content": "Hi"}], tokenize=False)
+    assert "<|im_start|>user\nHi<|im_end|>" in chat, chat
+    print(f"{folder.name:24} {type(words).__name__:20} {len(expected)} texts, the same tokens")
+
+
 def main():
     root = Path(sys.argv[1])
     folders = sorted(p.parent for p in root.rglob("expected.safetensors"))
     if not folders:
         sys.exit(f"check_export: got no expected.safetensors below {root}, expected one beside each model")
     bad = 0
+    for file in root.rglob("expected_ids.json"):
+        check_tokenizer(file.parent)
     for folder in folders:
         found = check(folder)
         limits = {"f64": 1e-9}

@@ -19,6 +19,7 @@ inline tokenizer_spec tokenizer_spec_from_gguf(io::gguf_file const& file) {
                    "tokenizer.ggml.model " + io::name_text(model), "'gpt2', a byte-level BPE",
                    "other kinds of tokenizer are not supported");
   tokenizer_spec spec;
+  spec.file = file.path();
   spec.source = io::path_text(file.path());
   auto const tokens = file.get<std::vector<std::string_view>>("tokenizer.ggml.tokens");
   spec.tokens.assign(tokens.begin(), tokens.end());

@@ -369,6 +369,7 @@ class hf_tokenizer_reader {
     auto const file = io::json::parse({reinterpret_cast<char const*>(map.bytes().data()), map.bytes().size()},
                                       "data::tokenizer " + source);
     spec = detail::hf_tokenizer_reader(source).read(file);
+    spec.file = path;
   }
   auto const id_of = [&](std::string const& text, std::string const& where) {
     for (auto const& t : spec.added.value_or(std::vector<tokenizer_spec::added_token>{}))

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -96,6 +97,8 @@ class tokenizer {
   [[nodiscard]] std::string const& source() const { return state_->source; }
   /// 64 bits over everything that decides about tokens; for cache keys.
   [[nodiscard]] std::uint64_t identity() const { return state_->identity; }
+  /// The file it was read from; empty for one made by hand.
+  [[nodiscard]] std::filesystem::path const& file() const { return state_->file; }
   /// The same in 16 hexadecimal digits, as token shards keep it.
   [[nodiscard]] std::string identity_text() const {
     std::string text;
@@ -114,7 +117,8 @@ class tokenizer {
 
   struct state {
     explicit state(tokenizer_spec const& spec)
-        : source(spec.source),
+        : file(spec.file),
+          source(spec.source),
           ignore_merges(spec.steps ? spec.ignore_merges : find_split_rule(spec.split, where()).whole_words),
           splitter(spec.steps ? fused(*spec.steps) : steps_of(find_split_rule(spec.split, where())), where()),
           words(spec),
@@ -264,6 +268,7 @@ class tokenizer {
       }
     }
 
+    std::filesystem::path file;
     std::string source;
     bool ignore_merges;
     text_splitter splitter;

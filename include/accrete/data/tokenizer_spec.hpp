@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@ struct tokenizer_spec {
     bool normalized = false;   ///< looked for in normalized text
   };
 
+  std::filesystem::path file{};     ///< what it was read from; empty: made by hand
   std::string source;               ///< the file, as messages name it: "'models/tokenizer.json'"
   std::vector<std::string> tokens;  ///< [V] normal ones in GPT-2's byte alphabet, all others as plain text
   std::vector<std::int32_t> kinds;  ///< [V], or empty: all normal
