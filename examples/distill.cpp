@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
     keep.folder = out / "checkpoints";
     auto teacher =
         ac::load_teacher<backend>(teacher_file, threads > 0 ? backend(threads) : backend(), text.length);
-    auto const corpus = ac::data::open(text.paths, teacher.tokenizer(), {text.cutting()});
+    auto const corpus = ac::data::open(text.paths, teacher.tokenizer(), text.how());
 
     student model(teacher, recipe.seed);
     ac::train::progress_line line(model.name(),

@@ -25,9 +25,9 @@ int main(int argc, char** argv) {
       "Prints {tokens, targets, ce, perplexity} of a model. Each file is a document, cut at --length tokens; "
       "ce is in nats "
       "per target token, over all documents; perplexity is exp(ce)."};
-  app.add_option("--model", model, "a GGUF file, or a Hugging Face directory with --ids")->required();
+  app.add_option("--model", model, "a GGUF file or a Hugging Face directory")->required();
   auto* from = app.add_option_group("input", "one of");
-  from->add_option("--text", text, "files or folders of text");
+  from->add_option("--text", text, "files or folders of text, or shards of it");
   from->add_option("--ids", ids, "a file of token ids, one document a line");
   from->require_option(1);
   app.add_option("--length", length, "most tokens of a document")

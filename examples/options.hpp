@@ -2,6 +2,7 @@
 // What the programs share: command-line options, and how they end.
 #include <accrete/core/error.hpp>
 #include <accrete/data/corpus.hpp>
+#include <accrete/data/open.hpp>
 #include <accrete/train/checkpoint_folder.hpp>
 #include <accrete/train/progress.hpp>
 #include <accrete/train/recipe.hpp>
@@ -23,10 +24,15 @@ namespace options {
 struct text {
   std::vector<std::filesystem::path> paths;
   std::string cut = "windows";
+  std::string field = "text";
   accrete::index_t length = 128;
 
   void declare(CLI::App& app) {
-    app.add_option("--text", paths, "files or folders of .txt, .md, .rst, .pod or .jsonl")->required();
+    app.add_option(
+           "--text", paths,
+           "files or folders of .txt, .md, .rst, .pod, .jsonl, also as .gz or .zst; or of shards (see prepare)")
+        ->required();
+    app.add_option("--field", field, "the text's key in a line of JSON")->capture_default_str();
     app.add_option("--length", length, "most tokens of a document")
         ->capture_default_str()
         ->check(CLI::Range(2, 1 << 20));
@@ -37,6 +43,7 @@ struct text {
   [[nodiscard]] accrete::data::cutting cutting() const {
     return {cut == "first" ? accrete::data::cutting::first : accrete::data::cutting::windows, length};
   }
+  [[nodiscard]] accrete::data::open_options how() const { return {cutting(), {.field = field}}; }
 };
 
 inline void declare(CLI::App& app, accrete::recipe& r) {

@@ -184,7 +184,7 @@ int run(settings o) {
                   std::filesystem::path(o.teacher).filename().string(), teacher.config().num_hidden_layers,
                   teacher.config().hidden_size, teacher.config().vocab_size));
   auto const started = std::chrono::steady_clock::now();
-  auto const text = ac::data::open(o.text.paths, teacher.tokenizer(), {o.text.cutting()});
+  auto const text = ac::data::open(o.text.paths, teacher.tokenizer(), o.text.how());
   say(fmt::format("text: {} documents, {} tokens, read in {:.1f}s", text.num_documents(), text.num_tokens(),
                   std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count()));
 
