@@ -76,7 +76,6 @@ TEST_CASE("students of ten schedules share one stack of layers", "[model][types]
   STATIC_REQUIRE(share_one_stack(static_cast<schedules*>(nullptr)));
   STATIC_REQUIRE(std::is_same_v<student<placement::pre, joint, B>::stack_type, stack>);
   STATIC_REQUIRE(std::is_same_v<student<placement::pre, joint, B, qk_norm>::stack_type, stack>);
-  STATIC_REQUIRE(std::is_same_v<teacher<B>::stack_type, stack>);
   STATIC_REQUIRE_FALSE(std::is_same_v<student<placement::post, joint, B>::stack_type, stack>);
   STATIC_REQUIRE_FALSE(
       std::is_same_v<student<placement::pre, joint, reference::backend<float>>::stack_type, stack>);
