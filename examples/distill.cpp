@@ -33,7 +33,9 @@ int main(int argc, char** argv) {
   ac::train::checkpoint_options keep;
   int threads = 0;
   CLI::App app{"Distils one student: " + student::configuration_name() + "."};
-  app.add_option("--teacher", teacher_file, "a GGUF file (Llama or Qwen3 kind)")->required();
+  app.add_option("--teacher", teacher_file,
+                 "a Hugging Face directory or a GGUF file (Llama, Qwen2 or Qwen3 kind)")
+      ->required();
   text.declare(app);
   app.add_option("--out", out, "where log and checkpoints go")->capture_default_str();
   app.add_option("--seed", recipe.seed.value, "of weights and order")->capture_default_str();

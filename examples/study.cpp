@@ -61,7 +61,8 @@ bool contains(std::vector<std::string> const& all, std::string const& one) {
 }
 
 void declare(CLI::App& app, settings& o) {
-  app.add_option("--teacher", o.teacher, "a GGUF file (Llama or Qwen3 kind)")->required();
+  app.add_option("--teacher", o.teacher, "a Hugging Face directory or a GGUF file (Llama, Qwen2 or Qwen3 kind)")
+      ->required();
   o.text.declare(app);
   app.add_option("--out", o.out, "where log.jsonl, table.csv, report.md and finished cells go")
       ->capture_default_str();
