@@ -9,6 +9,7 @@
 #include "accrete/growth/freeze.hpp"
 #include "accrete/growth/joint.hpp"
 #include "accrete/train/distill.hpp"
+#include "accrete/train/load_student.hpp"
 #include "accrete/train/trainer.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
@@ -73,7 +74,7 @@ outcome attempt(recipe const& r, train::checkpoint_options const& keep, index_t 
   events.on_resume = [&](train::run_state const& s, std::filesystem::path const&) {
     out.went_on_after = s.step();
   };
-  events.stop_wanted = [&] { return out.steps.back() == last; };
+  events.stop_wanted = [&] { return !out.steps.empty() && out.steps.back() == last; };
   tiny_run<P, S> run(r, events, test::tiny_options(cache), {.qk_norm = true, .qkv_bias = true}, keep);
   out.result = run.go();
   out.state = test::training_state_of(run.student);
@@ -253,7 +254,7 @@ TEST_CASE("going on with another run is refused and the difference named", "[tra
                                      {.qk_norm = true, .weights = seed{12}, .qkv_bias = true}, keep);
             (void)run.go();
           }),
-          "teacher 'tiny12qwen3t', expected 'tiny11qwen3t'");
+          "teacher 'tiny12qwen3tb', expected 'tiny11qwen3tb'");
   refused(refusal_of([&] {
             tiny_run<post, grow> run(r, {}, test::tiny_options(), {}, keep);
             (void)run.go();
@@ -349,4 +350,53 @@ TEST_CASE("a run says whether it must, may or must not go on", "[train][resume]"
   CHECK(attempt<post, grow>(r, keep, 1).went_on_after == -1);
   keep.how = train::resume::automatic;
   CHECK(attempt<post, grow>(r, keep, 3).went_on_after == 1);  // what was there before is gone
+}
+
+TEST_CASE("a stop during an evaluation is not put off to its end", "[train][resume]") {
+  auto r = tiny_recipe();
+  r.evaluate_every = 2;
+  using grow = growth::curriculum<3, 1>;
+  auto const whole = attempt<post, grow>(r, {});
+  test::temporary_folder const folder;
+  auto const keep = kept_in(folder / "run");
+  std::size_t asked_after_last = 0;
+  index_t done = 0, evaluated = 0;
+  train::run_events events;
+  events.on_step = [&](train::step_record const& s) { done = s.step; };
+  events.on_evaluation = [&](train::evaluation_record const& e) { evaluated = e.step; };
+  events.stop_wanted = [&] { return done == 5 && ++asked_after_last == 3; };  // its second batch is due, then
+  tiny_run<post, grow> run(r, events, test::tiny_options(), {.qk_norm = true, .qkv_bias = true}, keep);
+  auto const left = run.go();
+  CHECK_FALSE(left.finished);
+  CHECK((left.steps.size() == 5 && evaluated == 3));
+  auto const rest = [&] {
+    auto const elsewhere = folder / "copy";  // the other run still has its folder
+    std::filesystem::copy(keep.folder, elsewhere);
+    return attempt<post, grow>(r, kept_in(elsewhere));
+  }();
+  CHECK(rest.went_on_after == 5);
+  CHECK(rest.evaluations == std::vector<index_t>{5, 6, 8, 9});
+  CHECK(same(rest, whole));
+}
+
+TEST_CASE("a checkpoint makes a student without a run", "[train][resume][U78]") {
+  auto r = tiny_recipe();
+  test::temporary_folder const folder;
+  using backend_type = reference::backend<double>;
+  auto const whole = attempt<post, growth::freeze<3, 1>>(r, kept_in(folder / "run"));
+  auto const path = folder / "run" / "best.safetensors";
+  auto t = test::tiny_teacher<backend_type>({.qk_norm = true, .qkv_bias = true});
+  student<post, growth::freeze<3, 1>, backend_type> s(t, seed{7});  // whatever it was drawn from
+  auto const state = train::load_student(s, t, path);
+  CHECK((state.step() == 9 && s.active_layers() == 3));
+  CHECK(same_bits(test::training_state_of(s), whole.state));
+
+  CHECK(refusal_of([&] { (void)train::load_student(s, t, path); }).ends_with("already, expected a fresh one"));
+  student<pre, growth::freeze<3, 1>, backend_type> other(t, seed{7});
+  CHECK(refusal_of([&] { (void)train::load_student(other, t, path); }).find("got placement ") !=
+        std::string::npos);
+  auto second = test::tiny_teacher<backend_type>({.qk_norm = true, .weights = seed{12}, .qkv_bias = true});
+  student<post, growth::freeze<3, 1>, backend_type> elsewhere(second, seed{7});
+  CHECK(refusal_of([&] { (void)train::load_student(elsewhere, second, path); }).find("got teacher ") !=
+        std::string::npos);
 }

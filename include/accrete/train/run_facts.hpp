@@ -72,23 +72,31 @@ inline std::string layer_text(layer::features const& f, double rope_theta) {
                      rope_theta);
 }
 
+/// What a student is, whatever it is trained on.
+template <norm_placement P, backend B>
+run_facts facts_of(model::grown_model<P, B>& s, teacher<B> const& t) {
+  using enum run_fact::change;
+  auto const& shape = s.stack().shape();
+  return {{"student", s.name(), allowed},
+          {"placement", model::fingerprint<P>(s.schedule().final_depth()), refused},
+          {"schedule", model::fingerprint(s.schedule()), refused},
+          {"layer", layer_text(shape.features, shape.rope_theta), refused},
+          {"dtype", fmt::format("{} bits", 8 * sizeof(typename B::scalar)), refused},
+          {"teacher", t.identity(), refused}};
+}
+
 /// Everything a run of `s` follows from.
 template <norm_placement P, backend B, class Data>
 run_facts facts_of(model::grown_model<P, B>& s, teacher<B> const& t, Data const& d, data::shard const& held_out,
                    recipe const& r) {
   using enum run_fact::change;
-  auto const& shape = s.stack().shape();
-  run_facts all{{"student", s.name(), allowed},
-                {"placement", model::fingerprint<P>(s.schedule().final_depth()), refused},
-                {"schedule", model::fingerprint(s.schedule()), refused},
-                {"layer", layer_text(shape.features, shape.rope_theta), refused},
-                {"dtype", fmt::format("{} bits", 8 * sizeof(typename B::scalar)), refused},
-                {"teacher", t.identity(), refused},
-                {"text", text_identity(*d.training, d.shard), refused},
-                {"validation_text", text_identity(*d.validation, held_out), refused},
-                {"library", fmt::format("{}.{}", ACCRETE_VERSION_MAJOR, ACCRETE_VERSION_MINOR), allowed},
-                {"backend", B::name(), allowed},
-                {"teacher_states", d.training_states->is_live() ? "live" : "cached", noted}};
+  auto all = facts_of(s, t);
+  all.insert(all.end(),
+             {{"text", text_identity(*d.training, d.shard), refused},
+              {"validation_text", text_identity(*d.validation, held_out), refused},
+              {"library", fmt::format("{}.{}", ACCRETE_VERSION_MAJOR, ACCRETE_VERSION_MINOR), allowed},
+              {"backend", B::name(), allowed},
+              {"teacher_states", d.training_states->is_live() ? "live" : "cached", noted}});
   if constexpr (requires { s.context().threads(); })
     all.push_back({"threads", fmt::format("{}", s.context().threads()), noted});
   auto const settings = facts_of(r);

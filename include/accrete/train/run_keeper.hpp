@@ -14,6 +14,7 @@
 #include "accrete/train/checkpoint_file.hpp"
 #include "accrete/train/checkpoint_folder.hpp"
 #include "accrete/train/finite.hpp"
+#include "accrete/train/load_student.hpp"
 #include "accrete/train/run_facts.hpp"
 #include "accrete/train/run_state.hpp"
 
@@ -40,20 +41,15 @@ class run_keeper {
       tell(folder_.where() + ": no locks there; see that no other process writes to it");
   }
 
-  /// Makes a fresh student and `s` what the newest whole checkpoint says, and returns its path: the student's
-  /// blocks are appended phase by phase, then values, moments and counts are read, so that no begin_phase may
-  /// follow for the phase it is in. Empty where there is none. Throws config_error for a checkpoint of another
-  /// run.
+  /// Makes a fresh student and `s` what the newest whole checkpoint says, and returns its path. No begin_phase
+  /// may follow for the phase it is in. Empty where there is none. Throws config_error for a checkpoint of
+  /// another run.
   std::filesystem::path restore(run_state& s) {
     auto const file = folder_.newest([this](std::string const& text) { tell(text); });
     folder_.start_interval();
     if (!file) return {};
     auto const changed = compare(facts_, file->facts(), folder_.options().allow, file->where());
-    if (file->state().phase >= model_.schedule().num_phases())
-      throw config_error(file->where(), "phase " + std::to_string(file->state().phase),
-                         "one of the " + std::to_string(model_.schedule().num_phases()) + " of the plan");
-    for (int p = 1; p <= file->state().phase; ++p) model_.begin_phase(p);
-    file->read_parameters(parameters_of(model_));
+    restore_student(model_, *file);
     s = file->state();
     written_ = s.step();
     tell("going on after step " + std::to_string(s.step()) + ", from " + file->path().string() +
@@ -74,6 +70,11 @@ class run_keeper {
       folder_.start_interval();
       tell(std::string("no checkpoint after step ") + std::to_string(s.step()) + ": " + e.what());
     }
+  }
+
+  /// Where a run is left that has been kept at this place or not.
+  void keep_on_leaving(run_state const& s) {
+    if (written_ != s.step()) keep(s);
   }
 
   /// After an evaluation, of which there may have been better ones.

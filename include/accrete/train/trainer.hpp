@@ -41,7 +41,8 @@ struct run_events {
   std::function<void(step_record const&)> on_step{};
   std::function<void(evaluation_record const&)> on_evaluation{};
   std::function<void(std::string const&)> on_note{};  ///< phase begins, memory, what went wrong: one line each
-  std::function<bool()> stop_wanted{};                ///< asked after each update
+  std::function<bool()>
+      stop_wanted{};  ///< asked after each update, and during evaluations of a run that is kept
   /// The run goes on from a checkpoint, with the records that it holds.
   std::function<void(run_state const&, std::filesystem::path const&)> on_resume{};
 };
@@ -91,7 +92,7 @@ class trainer {
       for (int p = state_.phase; p < student_.schedule().num_phases(); ++p) {
         auto const& span = phases[std::size_t(p)];
         if (!begun) begin_phase(p);
-        if (begun && state_.phase_step > 0) evaluate_where_due(span);
+        if (begun && state_.phase_step > 0 && !evaluate_where_due(span)) return so_far().result;
         begun = false;
         while (state_.phase_step < span.count) {
           index_t const i = state_.phase_step + 1, step = span.first + i;
@@ -101,7 +102,7 @@ class trainer {
           bool const leave = events_.stop_wanted && events_.stop_wanted();
           if (keeper_) keeper_->keep_where_due(so_far(), leave, step == total);
           if (leave && keeper_) return so_far().result;  // in time: an evaluation is made when it goes on
-          evaluate_where_due(span);
+          if (!evaluate_where_due(span)) return so_far().result;
           if (leave && step < total) return so_far().result;
         }
       }
@@ -166,20 +167,7 @@ class trainer {
 
   /// Losses of the student as it is on the fixed validation documents; changes nothing of it.
   evaluation_record evaluate(int p, index_t step, bool end_of_phase) {
-    distillation::loss_sums sums;
-    data::document_iterator documents(*data_.validation, validation_, recipe_.seed);
-    do {
-      documents.next_batch(micro_, recipe_.micro_capacity());
-      auto const batch = model::views_of(micro_);
-      auto const asked = data_.validation_states->hidden(micro_);
-      auto const hidden = student_.forward(batch, workspace_);
-      sums += head_.distill(student_.context(), asked, teacher_.head()->view(), hidden, student_.head(),
-                            batch.targets, recipe_.weights(micro_.num_targets), {});
-    } while (!documents.at_end_of_epoch());
-    double const kd = sums.mean_kd(), ce = sums.mean_ce();
-    if (double const loss = recipe_.alpha * kd + recipe_.gamma * ce; !std::isfinite(loss))
-      refuse_loss("evaluation after step " + std::to_string(step), 0, loss, kd, ce);
-    return {p, step, end_of_phase, student_.active_layers(), kd, ce, sums.targets, state_.counts};
+    return *evaluate_unless(p, step, end_of_phase, [] { return false; });
   }
 
   [[nodiscard]] data::order_state order_state() const { return order_.state(); }
@@ -217,14 +205,43 @@ class trainer {
     return true;
   }
 
-  void evaluate_where_due(phase_steps const& span) {
+  /// Nothing where a stop is wanted before it is through.
+  template <class Stop>
+  std::optional<evaluation_record> evaluate_unless(int p, index_t step, bool end_of_phase, Stop&& stop) {
+    distillation::loss_sums sums;
+    data::document_iterator documents(*data_.validation, validation_, recipe_.seed);
+    do {
+      if (stop()) return std::nullopt;
+      documents.next_batch(micro_, recipe_.micro_capacity());
+      auto const batch = model::views_of(micro_);
+      auto const asked = data_.validation_states->hidden(micro_);
+      auto const hidden = student_.forward(batch, workspace_);
+      sums += head_.distill(student_.context(), asked, teacher_.head()->view(), hidden, student_.head(),
+                            batch.targets, recipe_.weights(micro_.num_targets), {});
+    } while (!documents.at_end_of_epoch());
+    double const kd = sums.mean_kd(), ce = sums.mean_ce();
+    if (double const loss = recipe_.alpha * kd + recipe_.gamma * ce; !std::isfinite(loss))
+      refuse_loss("evaluation after step " + std::to_string(step), 0, loss, kd, ce);
+    return evaluation_record{p,  step, end_of_phase, student_.active_layers(),
+                             kd, ce,   sums.targets, state_.counts};
+  }
+
+  /// False where a stop is wanted meanwhile, of a run that is kept: it is made when the run goes on.
+  bool evaluate_where_due(phase_steps const& span) {
     index_t const i = state_.phase_step;
     bool const end = i == span.count;
-    if (!end && (recipe_.evaluate_every == 0 || i % recipe_.evaluate_every != 0)) return;
-    if (state_.evaluated()) return;  // before it was left
-    state_.result.evaluations.push_back(evaluate(state_.phase, span.first + i, end));
+    if (!end && (recipe_.evaluate_every == 0 || i % recipe_.evaluate_every != 0)) return true;
+    if (state_.evaluated()) return true;  // before it was left
+    auto const made = evaluate_unless(state_.phase, span.first + i, end,
+                                      [&] { return keeper_ && events_.stop_wanted && events_.stop_wanted(); });
+    if (!made) {
+      keeper_->keep_on_leaving(so_far());
+      return false;
+    }
+    state_.result.evaluations.push_back(*made);
     if (keeper_) keeper_->keep_best(so_far());
-    if (events_.on_evaluation) events_.on_evaluation(state_.result.evaluations.back());
+    if (events_.on_evaluation) events_.on_evaluation(*made);
+    return true;
   }
 
   run_state const& so_far() {
