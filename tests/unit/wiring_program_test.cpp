@@ -1,6 +1,7 @@
 // The wiring program: an equation's values, its forward and backward, and the memory they work in.
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "accrete/wiring/execute.hpp"
 #include "accrete/wiring/expression.hpp"
@@ -239,4 +240,34 @@ TEST_CASE("wiring program tells its kept bytes", "[wiring][memory]") {
   STATIC_REQUIRE(layer<decltype(pre)>::kept_bytes(2048, 768, 4, 4) == 12'599'296);
   STATIC_REQUIRE(layer<decltype(post)>::kept_bytes(2048, 768, 4, 4) == 18'890'752);
   STATIC_REQUIRE(layer<decltype(peri)>::kept_bytes(2048, 768, 4, 4) == 18'907'136);
+}
+
+// What makes the streams between the sublayers, once attention was called.
+template <class E>
+std::vector<op> makers_between_sublayers(E) {
+  using P = layer<E>;
+  std::vector<int> calls;
+  for (int v = 0; v < P::size; ++v)
+    if (P::at(v).code == op::apply) calls.push_back(v);
+  std::vector<op> makers;
+  for (int const v : values_between_sublayers<P>(E{})) {
+    CHECK(v > calls.at(0));
+    makers.push_back(P::at(v).code);
+  }
+  return makers;
+}
+
+TEST_CASE("a layer's program knows which values its streams are between sublayers", "[wiring][look]") {
+  using makers = std::vector<op>;
+  CHECK(makers_between_sublayers(pre) == makers{op::add});
+  CHECK(makers_between_sublayers(post) == makers{op::norm});
+  CHECK(makers_between_sublayers(peri) == makers{op::add});
+  CHECK(makers_between_sublayers(ingpt) == makers{op::unit});
+  CHECK(makers_between_sublayers(pre_st) == makers{op::through});
+  CHECK(makers_between_sublayers(residual) == makers{op::norm, op::add});
+  CHECK(makers_between_sublayers(hybrid).empty());  // a whole layer's equation has no such point
+  using lower = layer<decltype(post)>;
+  using upper = layer<decltype(pre)>;
+  CHECK(values_between_sublayers<lower>(mix) == values_between_sublayers<lower>(post));
+  CHECK(values_between_sublayers<upper>(mix) == values_between_sublayers<upper>(pre));
 }
