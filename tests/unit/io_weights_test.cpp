@@ -321,6 +321,7 @@ TEST_CASE("gguf_weights refuses by name what it would compute wrongly", "[io][we
        {"token_embd.weight", "output_norm.weight", "blk.0.attn_norm.weight", "blk.0.ffn_down.weight"})
     check(good().erase_tensor(name), name);
   check(good().string("general.architecture", "gpt2"), "'gpt2'");
+  check(good().u32("split.count", 3), "one of the 3 parts");
   check(good().string("llama.rope.scaling.type", "yarn"), "'yarn'");
   check(good().f32("llama.rope.scaling.factor", 4), "rope.scaling.factor");
   check(good().f32("llama.rope.freq_base", 0), "rope_theta");

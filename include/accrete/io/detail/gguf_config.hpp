@@ -31,6 +31,9 @@ class gguf_config_reader {
     if (arch != "llama" && arch != "qwen2" && arch != "qwen3")
       throw io_error(file_.where() + ": key 'general.architecture'", name_text(arch),
                      "'llama', 'qwen2' or 'qwen3'");
+    if (auto const parts = file_.get<index_t>("split.count", 1); parts > 1)
+      throw io_error(file_.where(), "one of the " + std::to_string(parts) + " parts of a model",
+                     "a whole model", "join them with llama-gguf-split --merge");
     std::string const a(arch);
     auto const key = [&](char const* rest) { return a + "." + rest; };
     auto const size = [&](char const* rest) { return file_.get<index_t>(key(rest)); };
