@@ -141,6 +141,28 @@ TEST_CASE("merges may be strings or pairs; a later word needs no list of kinds",
   }
 }
 
+TEST_CASE("an identity tells what tokens a text gets, not how a file says it", "[data][hf_tokenizer]") {
+  test::temporary_folder const folder;
+  auto const file = test::write_file(folder / "tokenizer.json", with("", ""));
+  auto const identity = ac::data::load_tokenizer(file).identity();
+  auto by_hand = ac::data::tokenizer_spec_from_hf(file);
+  by_hand.steps.reset();  // by names instead
+  by_hand.added.reset();
+  by_hand.split = "gpt-2";
+  by_hand.eos = 258;             // known, and not put anywhere
+  by_hand.drop_lacking = false;  // no byte lacks a token
+  REQUIRE(tokenizer(by_hand).identity() == identity);
+  by_hand.add_eos = true;
+  REQUIRE(tokenizer(by_hand).identity() != identity);
+  for (auto const& [key, value] :
+       {std::pair{"normalizer", R"({"type":"NFC"})"}, std::pair{"pre_tokenizer", R"({"type":"ByteLevel"})"},
+        std::pair{"added_tokens", R"([{"id":258,"content":"<|end|>","special":true,"normalized":true}])"},
+        std::pair{"added_tokens", R"([{"id":258,"content":"<|fin|>","special":true,"normalized":false}])"}}) {
+    test::write_file(file, with(key, value));
+    REQUIRE(ac::data::load_tokenizer(file).identity() != identity);
+  }
+}
+
 TEST_CASE("what begins and ends a text comes out of the files that say so", "[data][hf_tokenizer]") {
   test::temporary_folder const folder;
   auto const load = [&] { return ac::data::load_tokenizer(folder.path()); };

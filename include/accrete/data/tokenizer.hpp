@@ -146,8 +146,9 @@ class tokenizer {
         lacks_bytes = lacks_bytes || byte_ids[b] < 0;
       }
       read_merges(spec);
-      read_added(spec);
-      sign(spec);
+      std::vector<tokenizer_spec::added_token> added;
+      read_added(spec, added);
+      sign(spec, added);
     }
 
     [[nodiscard]] std::string where() const { return "data::tokenizer" + (source.empty() ? "" : " " + source); }
@@ -170,7 +171,7 @@ class tokenizer {
       }
     }
 
-    void read_added(tokenizer_spec const& spec) {
+    void read_added(tokenizer_spec const& spec, std::vector<tokenizer_spec::added_token>& added) {
       auto const add = [&](tokenizer_spec::added_token const& t) {
         if (t.id < 0 || t.id >= words.size())
           detail::bad_tokenizer(spec, "an added token of id " + std::to_string(t.id),
@@ -183,39 +184,43 @@ class tokenizer {
         else
           plain.insert(text, token);
       };
-      if (spec.added) {
-        for (auto const& t : *spec.added) add(t);
-        return;
-      }
-      for (std::size_t id = 0; id < spec.kinds.size(); ++id)
+      if (spec.added) added = *spec.added;
+      for (std::size_t id = 0; !spec.added && id < spec.kinds.size(); ++id)
         if (spec.kinds[id] == tokenizer_spec::control || spec.kinds[id] == tokenizer_spec::user_defined)
-          add({.id = std::int32_t(id), .special = spec.kinds[id] == tokenizer_spec::control});
+          added.push_back({.id = std::int32_t(id), .special = spec.kinds[id] == tokenizer_spec::control});
+      for (auto& t : added) {
+        add(t);
+        if (t.content.empty()) t.content = words.piece(t.id, "data::tokenizer");
+      }
     }
 
-    void sign(tokenizer_spec const& spec) {
+    void sign(tokenizer_spec const& spec, std::vector<tokenizer_spec::added_token> const& added) {
       std::uint64_t h = 0xcbf29ce484222325ull;  // FNV-1a
       auto const mix = [&h](std::string_view item) {
         for (char const c : item) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
         h = (h ^ 0x100u) * 0x100000001b3ull;  // ends the item: "ab", "c" is not "a", "bc"
       };
       auto const number = [&mix](auto value) { mix(std::to_string(value)); };
-      for (auto const& token : spec.tokens) mix(token);
-      for (auto const kind : spec.kinds) number(kind);
+      // What the parts do counts, not how a file says it: a GGUF and a tokenizer.json of one tokenizer agree.
+      for (std::int32_t id = 0; id < words.size(); ++id) {
+        mix(words.piece(id, "data::tokenizer"));
+        number(words.is_word(id));
+      }
       for (auto const& step : spec.steps ? fused(*spec.steps) : steps_of(find_split_rule(spec.split))) {
         mix(step.pattern);
         number(int(step.how) * 4 + int(step.invert) * 2 + int(step.prefix_space));
       }
       for (auto const& entry : spec.merges) mix(entry);
-      if (spec.added)
-        for (auto const& t : *spec.added) {
-          number(t.id);
-          mix(t.content);
-          number(int(t.special) * 16 + int(t.single_word) * 8 + int(t.lstrip) * 4 + int(t.rstrip) * 2 +
-                 int(t.normalized));
-        }
+      for (auto const& t : added) {
+        number(t.id);
+        mix(t.content);
+        number(int(t.special) * 16 + int(t.single_word) * 8 + int(t.lstrip) * 4 + int(t.rstrip) * 2 +
+               int(t.normalized));
+      }
       for (std::int32_t const v :
-           {std::int32_t(ignore_merges), bos, eos, unknown, std::int32_t(add_bos), std::int32_t(add_eos),
-            std::int32_t(fuse_unknown), std::int32_t(drop_lacking), std::int32_t(spec.normalization)})
+           {std::int32_t(ignore_merges), add_bos ? bos : -1, add_eos ? eos : -1, unknown, std::int32_t(add_bos),
+            std::int32_t(add_eos), std::int32_t(fuse_unknown && unknown >= 0 && lacks_bytes),
+            std::int32_t(drop_lacking && unknown < 0 && lacks_bytes), std::int32_t(spec.normalization)})
         number(v);
       identity = h;
     }

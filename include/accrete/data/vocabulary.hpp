@@ -56,6 +56,11 @@ class vocabulary {
     return kind != tokenizer_spec::normal && kind != tokenizer_spec::user_defined;
   }
 
+  /// True for the tokens that words are made of.
+  [[nodiscard]] bool is_word(std::int32_t id) const {
+    return kinds_[std::size_t(id)] == tokenizer_spec::normal;
+  }
+
   /// The normal token of these bytes, -1 when there is none.
   [[nodiscard]] std::int32_t find_word(std::string_view bytes) const {
     auto const found = words_.find(bytes);
