@@ -14,12 +14,13 @@ Installs what is missing (Debian packages), fetches the real teacher, builds eve
   --tsan     data races checked at run time, in build-tsan/ (clang++; by default the tests labelled `threads`)
   --reference
              makes the numbers of tests/reference afresh with PyTorch and transformers, in an environment of its own
-             (build-reference/, 4 GB), compares them with the committed ones and runs the tests that read them
+             (build-reference/, 4 GB), compares them with the committed ones, runs the tests that read them, opens exported
+             students with transformers, and compares tokens with tokenizers
 Everything else goes to ctest: -L fast, -L house, -R cpu_, -j 1.
 TEXT
 }
 
-flavour=release reference= arguments=()
+flavour=release reference='' arguments=()
 for argument in "$@"; do
   case $argument in
     --clang | --asan | --tsan) flavour=${argument#--} ;;
@@ -39,8 +40,7 @@ case $flavour in
 esac
 if [ -n "$reference" ]; then
   needed+=(python3-venv)
-  targets=(tokenizer_bench)
-  for source in "$root"/tests/unit/*_fixture_*test.cpp; do targets+=("$(basename "$source" .cpp)"); done
+  mapfile -t targets < <(bash "$root/tests/reference/run.sh" --programs)
 elif [ ${#arguments[@]} = 0 ]; then
   case $flavour in
     tsan) arguments=(-L threads) targets=(tests_threads) ;;

@@ -1,10 +1,20 @@
 #!/usr/bin/env bash
 # Everything that needs Python's peers, in one list: `bash tests/run.sh --reference` builds what this asks for and calls it.
-# usage: run.sh BUILD WORK     BUILD: a build folder with the programs named below; WORK: for the environment and outputs
+# usage: run.sh --programs | BUILD WORK
+# BUILD is a build folder with the programs that --programs lists, WORK one for the environment and outputs.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 . "$root/cmake/common.sh"
-build=$1 work=$2 here=$root/tests/reference
+here=$root/tests/reference
+fixture_tests=()
+for source in "$here"/../unit/*_fixture_*test.cpp; do fixture_tests+=("$(basename "$source" .cpp)"); done
+export_tests=(model_save_pretrained_test data_save_tokenizer_test)
+if [ "${1:-}" = --programs ]; then
+  printf '%s\n' "${fixture_tests[@]}" "${export_tests[@]}" tokenizer_bench
+  exit
+fi
+[ $# = 2 ] || fail "usage: run.sh --programs | BUILD WORK"
+build=$1 work=$2
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} HF_HUB_OFFLINE=1 PYTHONDONTWRITEBYTECODE=1
 
 # The environment, anew where the requirements changed.
@@ -30,10 +40,16 @@ check() {
 rm -rf "$work/fixtures"
 check "fixtures afresh" "$python" "$here/make_fixtures.py" "$work/fixtures"
 check "fresh fixtures beside the committed ones" "$python" "$here/compare_fixtures.py" "$here/fixtures" "$work/fixtures"
-for test in "$here"/../unit/*_fixture_*test.cpp; do
-  name=$(basename "$test" .cpp)
-  check "$name on the fresh ones" env ACCRETE_FIXTURES="$work/fixtures" "$build/tests/$name"
+for test in "${fixture_tests[@]}"; do
+  check "$test on the fresh ones" env ACCRETE_FIXTURES="$work/fixtures" "$build/tests/$test"
 done
+
+rm -rf "$work/export"
+mkdir -p "$work/export"
+for test in "${export_tests[@]}"; do
+  check "$test writes models and tokenizers" env ACCRETE_EXPORT_FOLDER="$work/export" "$build/tests/$test"
+done
+check "transformers opens what was written" "$python" "$here/check_export.py" "$work/export"
 
 check "quantized blocks of gguf" "$python" "$here/gguf_quants.py" "$work/gguf_quants.safetensors"
 check "the same bytes as the committed ones" cmp "$here/gguf_quants.safetensors" "$work/gguf_quants.safetensors"
