@@ -370,12 +370,13 @@ TEST_CASE("checkpoints are due by updates, by time, or both", "[train][checkpoin
   keep.every_minutes = 1;
   train::checkpoint_folder f(keep);
   CHECK_FALSE(f.is_due(1));
-  for (auto const& [bad, name] :
-       {std::pair(train::checkpoint_options{.folder = folder / "a", .every_steps = -1}, "every_steps: got -1"),
-        std::pair(train::checkpoint_options{.folder = folder / "a", .every_minutes = -1},
-                  "every_minutes: got -1"),
-        std::pair(train::checkpoint_options{.folder = folder / "a", .keep_last = 0}, "keep_last: got 0")})
-    CHECK(test::error_of([&] { train::checkpoint_folder g(bad); }).find("checkpoints." + std::string(name)) ==
+  using options = train::checkpoint_options;
+  std::vector<std::pair<options, std::string>> const bad{
+      {options{.folder = folder / "a", .every_steps = -1}, "every_steps: got -1"},
+      {options{.folder = folder / "a", .every_minutes = -1}, "every_minutes: got -1"},
+      {options{.folder = folder / "a", .keep_last = 0}, "keep_last: got 0"}};
+  for (auto const& one : bad)
+    CHECK(test::error_of([&] { train::checkpoint_folder g(one.first); }).find("checkpoints." + one.second) ==
           0);
   CHECK_FALSE(std::filesystem::exists(folder / "a"));
 }

@@ -291,23 +291,24 @@ TEST_CASE("going on with another run is refused and the difference named", "[tra
       {"evaluate_every", [](recipe& q) { q.evaluate_every = 1; }, true},
       {"micro_tokens", [](recipe& q) { q.micro_tokens = 10; }, true},
       {"logits_bytes", [](recipe& q) { q.logits_bytes = 2000; }, true}};
-  for (auto const& [key, make, may_be_allowed] : changes) {
+  for (auto const& one : changes) {
+    std::string const key = one.key;
+    bool const may_be_allowed = one.may_be_allowed;
     auto other = r;
-    make(other);
+    one.make(other);
     auto const text = refusal_of([&] { (void)attempt<post, grow>(other, keep); });
-    refused(text, std::string(key) + " '");
-    CHECK((text.find("allow may name " + std::string(key)) != std::string::npos) == may_be_allowed);
+    refused(text, key + " '");
+    CHECK((text.find("allow may name " + key) != std::string::npos) == may_be_allowed);
     auto allowing = keep;
     allowing.allow = {key};
     auto const word = refusal_of([&] {
       auto const rest = attempt<post, grow>(other, allowing, 5);  // leaves the same checkpoint for the next one
       CHECK(rest.went_on_after == 4);
-      CHECK(rest.notes.front().find("with " + std::string(key) + " '") != std::string::npos);
+      CHECK(rest.notes.front().find("with " + key + " '") != std::string::npos);
       std::filesystem::remove(folder / "run" / "step-00000005.safetensors");
     });
     CHECK(word.empty() == may_be_allowed);
-    if (!may_be_allowed)
-      CHECK(word.find("allow: got '" + std::string(key) + "', expected some of student, ") == 0);
+    if (!may_be_allowed) CHECK(word.find("allow: got '" + key + "', expected some of student, ") == 0);
   }
   auto allowing = keep;
   allowing.allow = {"lr"};
