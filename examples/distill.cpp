@@ -2,10 +2,12 @@
 // whatever reason, goes on when the same command is given again.
 //   distill --teacher SmolLM2-135M-Instruct.Q4_1.gguf --text docs/ --steps 100
 #include <accrete/accrete.hpp>
+#include <accrete/data/save_tokenizer.hpp>
 #include <accrete/io/folder_lock.hpp>
 #include <accrete/io/leftovers.hpp>
 #include <accrete/io/line_log.hpp>
 #include <accrete/io/writable_folder.hpp>
+#include <accrete/model/save_pretrained.hpp>
 #include <accrete/train/progress.hpp>
 #include <accrete/train/run_log.hpp>
 #include <accrete/train/stop_signal.hpp>
@@ -37,7 +39,7 @@ int main(int argc, char** argv) {
                  "a Hugging Face directory or a GGUF file (Llama, Qwen2 or Qwen3 kind)")
       ->required();
   text.declare(app);
-  app.add_option("--out", out, "where log and checkpoints go")->capture_default_str();
+  app.add_option("--out", out, "where log, checkpoints and the student go")->capture_default_str();
   app.add_option("--seed", recipe.seed.value, "of weights and order")->capture_default_str();
   app.add_option("--validation-documents", text_options.validation_documents, "held out")
       ->capture_default_str()
@@ -97,7 +99,10 @@ int main(int argc, char** argv) {
       return options::stopped();
     }
     result.write(out);
-    line.note(fmt::format("finished: {} updates are logged below {}", result.steps.size(), out.string()));
+    ac::data::save_tokenizer(teacher.tokenizer(), out / "student");
+    ac::save_pretrained(model, out / "student");
+    line.note(fmt::format("finished: {} updates are logged below {}; the student is at {}", result.steps.size(),
+                          out.string(), (out / "student").string()));
     return 0;
   });
 }

@@ -41,6 +41,7 @@ struct settings {
   int threads = 0;
   bool quick = false;
   bool controls = false;
+  bool save_students = false;
   bool no_cache = false;
   ac::train::checkpoint_options checkpoints = ac::study::runner_options().checkpoints;
   ac::recipe recipe{.steps = 64, .batch_tokens = 256, .peak_learning_rate = 2e-4};
@@ -80,6 +81,8 @@ void declare(CLI::App& app, settings& o) {
       ->delimiter(',')
       ->check(CLI::IsMember(names_of(schedules{})));
   app.add_flag("--controls", o.controls, "also joint x2 and joint x3, the budget controls on fresh text");
+  app.add_flag("--save-students", o.save_students,
+               "keep each student as a directory that transformers opens, below --out/students");
   app.add_option("--validation-documents", o.validation_documents, "held out, the same for all cells")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
@@ -172,6 +175,7 @@ int run(settings o) {
   ro.seeds = o.seeds;
   ro.checkpoints = o.checkpoints;
   ro.longest_updates = longest_updates(o);
+  ro.save_students = o.save_students;
   ro.stop_wanted = [] { return ac::train::stop_signal::stop_wanted(); };
   ro.text.validation_documents = o.validation_documents;
   if (!o.no_cache) ro.text.cache_folder = o.cache.empty() ? options::default_cache() : o.cache;

@@ -18,6 +18,7 @@
 #include "accrete/growth/joint.hpp"
 #include "accrete/io/json.hpp"
 #include "accrete/io/writable_folder.hpp"
+#include "accrete/model/load_teacher.hpp"
 #include "accrete/study/grid.hpp"
 #include "accrete/study/report.hpp"
 #include "support/catch.hpp"
@@ -44,6 +45,7 @@ struct grid_run {
   index_t stop_after = -1;  ///< updates
   index_t kill_after = -1;
   index_t checkpoint_every = 0;
+  bool save_students = false;
 
   bool finished = false;
   std::size_t num_run = 0;
@@ -59,6 +61,7 @@ struct grid_run {
     o.text = test::tiny_options(cache);
     o.seeds = seeds;
     o.longest_updates = 3 * r.steps;
+    o.save_students = save_students;
     o.progress = screen;
     auto const log = [this] {
       std::error_code none;
@@ -359,6 +362,30 @@ TEST_CASE("a study's numbers do not depend on the teacher's cache", "[study][run
   more.go();
   CHECK(more.progress.find("teacher's states: from the cache") != std::string::npos);
   CHECK(files() == 2);
+}
+
+TEST_CASE("a study keeps its students where that is asked for", "[study][runner]") {
+  test::temporary_folder const folder;
+  grid_run kept{folder / "runs"};
+  kept.seeds = {1};
+  kept.save_students = true;
+  kept.go();
+  REQUIRE(kept.num_run == 4);
+  auto const students = folder / "runs" / "students";
+  auto post = load_teacher<reference::backend<double>>(students / "post-grow-seed1", {}, 32, placement::post{});
+  CHECK(post.config().num_hidden_layers == kept.results.find("post", "grow", 1)->end_of_phase()->active_layers);
+  auto pre = load_teacher<reference::backend<double>>(students / "pre-joint-seed1", {}, 32);
+  CHECK(pre.config().architecture == "llama");
+
+  grid_run again{folder / "runs"};
+  again.seeds = {1};
+  again.save_students = true;
+  std::filesystem::remove_all(students / "pre-joint-seed1");
+  again.go();
+  CHECK(again.num_run == 1);  // the one whose student is gone
+  CHECK(load_teacher<reference::backend<double>>(students / "pre-joint-seed1", {}, 32).identity() ==
+        pre.identity());
+  CHECK(csv_without_seconds(again.results) == csv_without_seconds(kept.results));
 }
 
 TEST_CASE("a folder that takes no files is refused before a teacher is asked", "[study][runner]") {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -15,11 +16,13 @@
 #include <vector>
 
 #include "accrete/core/config.hpp"
+#include "accrete/data/save_tokenizer.hpp"
 #include "accrete/io/folder_lock.hpp"
 #include "accrete/io/leftovers.hpp"
 #include "accrete/io/line_log.hpp"
 #include "accrete/io/writable_folder.hpp"
 #include "accrete/model/fingerprint.hpp"
+#include "accrete/model/save_pretrained.hpp"
 #include "accrete/model/student.hpp"
 #include "accrete/study/cell.hpp"
 #include "accrete/study/tables.hpp"
@@ -37,6 +40,7 @@ struct runner_options {
   std::vector<std::uint64_t> seeds{42};
   index_t longest_updates = 0;  ///< distinct updates of the longest run of the grid
   std::size_t num_cells = 0;    ///< of the grid, all seeds, for "2/4" in the progress lines; 0: not told
+  bool save_students = false;   ///< each finished student as a directory below `out`/students
   std::FILE* progress = stderr;
   std::function<bool()> stop_wanted;
   /// Of the cell in progress, in a folder of its own below `out`/checkpoints, gone when the cell is finished.
@@ -92,7 +96,9 @@ class runner {
       c.schedule = schedule;
       c.seed = s;
       c.settings = settings_of(student_text, s);
-      if (auto done = load(options_.out, c.settings)) {
+      auto const student_folder = student_folder_of(c);
+      auto done = load(options_.out, c.settings);
+      if (done && (!options_.save_students || std::filesystem::exists(student_folder / "config.json"))) {
         remove_checkpoints(c);
         note(title_of(c) + "  finished before, kept");
         results_.add(*std::move(done));
@@ -101,6 +107,10 @@ class runner {
       auto& text = prepared();
       auto const model = make(seed{s});
       if (!train_cell<P>(*model, text, c)) return false;
+      if (options_.save_students) {
+        if (teacher_.has_tokenizer()) data::save_tokenizer(teacher_.tokenizer(), student_folder);
+        save_pretrained(*model, student_folder);
+      }
       save(c, options_.out);
       remove_checkpoints(c);
       results_.add(std::move(c));
@@ -133,6 +143,12 @@ class runner {
     return result.finished;
   }
 
+  [[nodiscard]] std::filesystem::path student_folder_of(cell const& c) const {
+    auto name = fmt::format("{}-{}-seed{}", c.placement, c.schedule, c.seed);
+    for (char& letter : name)
+      if (!std::isalnum(static_cast<unsigned char>(letter)) && letter != '-') letter = '_';
+    return options_.out / "students" / name;
+  }
   [[nodiscard]] std::filesystem::path checkpoints_of(cell const& c) const {
     return options_.out / "checkpoints" / cell_path(options_.out, c.settings).stem();
   }
