@@ -66,8 +66,10 @@
 #include "accrete/model/load_teacher.hpp"
 #include "accrete/model/student.hpp"
 #include "accrete/model/teacher.hpp"
+#include "accrete/train/checkpoint_folder.hpp"
 #include "accrete/train/distill.hpp"
 #include "accrete/train/learning_rate.hpp"
+#include "accrete/train/load_student.hpp"
 #include "accrete/train/optimizer.hpp"
 #include "accrete/train/perplexity.hpp"
 #include "accrete/train/phases.hpp"
@@ -75,6 +77,7 @@
 #include "accrete/train/progress.hpp"
 #include "accrete/train/recipe.hpp"
 #include "accrete/train/records.hpp"
+#include "accrete/train/run_state.hpp"
 #include "accrete/train/trainer.hpp"
 
 // study: the grid; its tables and reports are opt-in
