@@ -41,7 +41,7 @@ run() {
   said=$(tr '\r' '\n' <"$work/.said")
 }
 # Lines of stderr that are no progress.
-complaints() { printf '%s\n' "$said" | grep -avE '^(teacher[: ] |text: |teacher.s states |[0-9]+/[0-9]+ |post, grow )'; }
+complaints() { printf '%s\n' "$said" | grep -avE '^([0-9.]+% |teacher[: ] |text: |teacher.s states |[0-9]+/[0-9]+ |post, grow )'; }
 half_written() { find "$work" \( -name '*.tmp*' -o -name '.probe' \) | grep .; }
 
 # refused PATTERN PROGRAM ARGUMENTS...: exit code 1, one line that matches, nothing printed, nothing half-written.
@@ -297,6 +297,49 @@ refused '(gradient|weight) of .*(layers\.[0-9]|head|norm)' study --teacher "$tea
   --alpha 1e38 --out runs/none --no-cache
 expect 'no number: no cell, no table' [ "$(find runs/none -type f | sed 's,.*/,,')" = log.jsonl ]
 done_with settings
+
+# --- Shards ----------------------------------------------------------------------------------------------------
+mkdir lines && awk '{gsub(/"/, ""); print "{\"id\": " NR ", \"words\": \"" $0 "\"}"}' text/*.txt | gzip >lines/all.jsonl.gz
+prepare=(prepare --tokenizer "$teacher" --length 64 --shard-tokens 700)
+run "${prepare[@]}" --text text --out shards
+expect 'prepare: exit code 0' [ "$code" = 0 ]
+expect 'prepare: one line of JSON' grep -qxE '\{"texts": 4, "empty": 0, "dropped": 0, "documents": [0-9]+, "tokens": [0-9]+, "shards": [2-9]\}' <<<"$printed"
+expect 'prepare: it says that it is done' grep -q '^100.0%' <<<"$said"
+first=$printed
+run "${prepare[@]}" --text text --out shards
+expect 'prepare again: the same line' [ "$printed" = "$first" ]
+expect 'prepare again: nothing to do' grep -q 'nothing to do' <<<"$said"
+run "${prepare[@]}" --text text --out shards1 --threads 1
+expect 'prepare: whatever the number of threads' diff -r shards shards1
+rm shards1/tokens-00001.safetensors shards1/tokens-0000[2-9].safetensors 2>/dev/null
+refused 'no last one' evaluate --model "$teacher" --text shards1 --length 64 --cut windows
+run "${prepare[@]}" --text text --out shards1
+expect 'prepare: it goes on' grep -q '1 shards were there' <<<"$said"
+expect 'prepare: to the same bytes' diff -r shards shards1
+run evaluate --model "$teacher" --text text --length 64 --cut windows
+from_text=$printed
+run evaluate --model "$teacher" --text shards --length 64 --cut windows
+expect 'evaluate from shards: exit code 0' [ "$code" = 0 ]
+expect 'evaluate from shards: what the text gives' [ "$printed" = "$from_text" ]
+run distill --teacher "$teacher" --text shards "${small[@]}" --out runs/sharded
+expect 'distill from shards: exit code 0' [ "$code" = 0 ]
+run "${prepare[@]}" --text lines --field words --out lined
+expect 'prepare from packed lines' grep -q '"texts": 240, ' <<<"$printed"
+refused "all.jsonl.gz':1: got no \"text\"" "${prepare[@]}" --text lines --out none
+refused 'cut as .windows. at 64' evaluate --model "$teacher" --text shards --length 32 --cut windows
+refused 'length .64., expected .32.' prepare --tokenizer "$teacher" --text text --length 32 --shard-tokens 700 --out shards
+refused 'field .text., expected .words.' "${prepare[@]}" --text lines --field words --out shards
+refused 'source .* expected' "${prepare[@]}" --text text/1.txt --out shards
+refused 'no-such.txt' "${prepare[@]}" --text no-such.txt --out none
+refused 'no-such.gguf' prepare --tokenizer no-such.gguf --text text --out none
+refused "tokenizer.json'" prepare --tokenizer text --text text --out none
+head -c 300 lines/all.jsonl.gz >lines/cut.jsonl.gz
+refused "cut.jsonl.gz': got a packed file that is cut short" "${prepare[@]}" --text lines/cut.jsonl.gz --field words --out none
+head -c 2000 shards/tokens-00000.safetensors >shards1/tokens-00000.safetensors
+refused 'tokens-00000' evaluate --model "$teacher" --text shards1 --length 64 --cut windows
+misused 'required' prepare
+misused 'length' prepare --tokenizer "$teacher" --text text --length 1
+done_with shards
 
 # --- Places ----------------------------------------------------------------------------------------------------
 written taken 'x'
