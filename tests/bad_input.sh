@@ -328,8 +328,8 @@ expect 'prepare from packed lines' grep -q '"texts": 240, ' <<<"$printed"
 refused "all.jsonl.gz':1: got no \"text\"" "${prepare[@]}" --text lines --out none
 refused 'cut as .windows. at 64' evaluate --model "$teacher" --text shards --length 32 --cut windows
 refused 'length .64., expected .32.' prepare --tokenizer "$teacher" --text text --length 32 --shard-tokens 700 --out shards
-refused 'field .text., expected .words.' "${prepare[@]}" --text lines --field words --out shards
-refused 'source .* expected' "${prepare[@]}" --text text/1.txt --out shards
+refused 'field .text., expected .words.' "${prepare[@]}" --text text --field words --out shards
+refused 'shards of other text .4 files' "${prepare[@]}" --text text/1.txt --out shards
 refused 'no-such.txt' "${prepare[@]}" --text no-such.txt --out none
 refused 'no-such.gguf' prepare --tokenizer no-such.gguf --text text --out none
 refused "tokenizer.json'" prepare --tokenizer text --text text --out none

@@ -207,9 +207,10 @@ TEST_CASE("a folder takes shards of one command only", "[data][prepare]") {
   REQUIRE_THAT(again(
                    words, [](auto& o) { o.format.field = "content"; }, text.path()),
                ContainsSubstring("field 'text'"));
-  REQUIRE_THAT(again(words, same, text / "a.txt"), ContainsSubstring("source"));
+  REQUIRE_THAT(again(words, same, text / "a.txt"),
+               ContainsSubstring("shards of other text (6 files, 'a.txt' first)"));
   test::write_file(text / "e.txt", "xy");  // the text has changed
-  REQUIRE_THAT(again(words, same, text.path()), ContainsSubstring("source '"));
+  REQUIRE_THAT(again(words, same, text.path()), ContainsSubstring("shards of other text (6 files"));
   test::write_file(text / "e.txt", "x");
   fs::remove(folder / "tokens-00000.safetensors");
   REQUIRE_THROWS_WITH(ac::data::prepare(text.paths(), words, folder, small()),

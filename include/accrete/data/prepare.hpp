@@ -231,6 +231,14 @@ class shard_folder {
                        "a shard made by prepare");
       return at->second;
     };
+    if (noted("source") != facts_.more.find("source")->second)
+      throw io_error(shard.where(),
+                     "shards of other text (" + noted("source_files") + " files, " +
+                         io::name_text(noted("source_first")) + " first)",
+                     "those given (" + facts_.more.find("source_files")->second + " files, " +
+                         io::name_text(facts_.more.find("source_first")->second) +
+                         " first), each by the name and with the size that it had",
+                     "a folder holds shards of one command: repeat it as it was, or give another folder");
     for (auto const& [key, value] : facts_.more) refuse(key, noted(key.c_str()), value);
     refuse("shard", noted("shard"), std::to_string(progress.shards));
     refuse("begin", noted("begin"), text_of_position(next));
