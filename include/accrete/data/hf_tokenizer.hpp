@@ -36,6 +36,10 @@ struct placed {
     io::json const* const found = value.find(key);
     return {found == nullptr ? none : *found, where + "." + std::string(key)};
   }
+  /// The same for a key that is itself out of the file.
+  [[nodiscard]] placed at_name(std::string_view key) const {
+    return {at(key).value, where + "." + io::name_text(key)};
+  }
   [[nodiscard]] bool is_null() const { return value.is_null(); }
   [[nodiscard]] bool flag(std::string_view key, bool otherwise = false) const {
     auto const v = at(key);
@@ -69,7 +73,7 @@ struct placed {
       bool found = false;
       for (auto const k : known) found = found || item.key() == k;
       if (!found && !item.is_null())
-        throw io_error(where, io::name_text(item.key()), "only what is known of a " + kind(),
+        throw io_error(where, io::name_text(item.key()), "only what is known of a " + io::name_text(kind()),
                        "this tokenizer needs what the library does not have");
     }
   }
@@ -325,7 +329,7 @@ class hf_tokenizer_reader {
           continue;
         }
         auto const token = each.at("SpecialToken");
-        auto const ids = p.at("special_tokens").at(token.text("id")).list("ids");
+        auto const ids = p.at("special_tokens").at_name(token.text("id")).list("ids");
         auto& place = behind ? spec_.eos : spec_.bos;
         auto& adds = behind ? spec_.add_eos : spec_.add_bos;
         if (ids.size() != 1 || adds)

@@ -73,9 +73,12 @@ namespace accrete::inline v0::data {
     all.append(shard, 0, shard->num_documents());
     auto const count = [&](char const* key) {
       auto const at = facts.more.find(key);
-      return at == facts.more.end() ? index_t(0)
-                                    : io::json::parse(at->second, shard->where() + ": " + key)
-                                          .as_index(shard->where() + ": " + key);
+      if (at == facts.more.end()) return index_t(0);
+      std::string const where = shard->where() + ": " + key;
+      index_t const n = io::json::parse(at->second, where).as_index(where);
+      if (n > index_t(1) << 50)  // sums of them stay far from overflow
+        throw io_error(where, std::to_string(n), "0 to 2^50", "the file may be damaged");
+      return n;
     };
     all.num_origins += count("num_texts");
     all.dropped += count("dropped");

@@ -177,6 +177,8 @@ class tokenizer {
           detail::bad_tokenizer(spec, "an added token of id " + std::to_string(t.id),
                                 "an id below " + std::to_string(words.size()));
         std::string_view const text = t.content.empty() ? words.piece(t.id, "data::tokenizer") : t.content;
+        if (find_invalid_utf8(text) != std::string_view::npos)  // half of a character would be left over
+          detail::bad_tokenizer(spec, "an added token " + io::name_text(text), "UTF-8");
         added_tokens::token const token{t.id, t.special, t.single_word, t.lstrip, t.rstrip};
         std::string memory;
         if (t.normalized)

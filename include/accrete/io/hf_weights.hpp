@@ -91,7 +91,7 @@ class hf_weights final : public weight_source {
     std::map<std::string, std::size_t, std::less<>> files;
     for (json const& each : names->items()) {
       auto const& file = each.as_string(here + ": " + name_text(each.key()));
-      if (file.empty() || file.find_first_of("/\\") != std::string::npos ||
+      if (file.empty() || file.size() > 255 || file.find_first_of("/\\") != std::string::npos ||
           file.find("..") != std::string::npos || file.find('\0') != std::string::npos)
         throw io_error(here, "a file name " + name_text(file), "one in the same directory");
       files.emplace(file, 0);

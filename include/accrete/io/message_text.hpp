@@ -13,8 +13,7 @@
 namespace accrete::inline v0::io {
 
 namespace detail {
-/// Bytes of the UTF-8 character that `text` begins with; 0 if it begins with none. Overlong forms are let
-/// through.
+/// Bytes of the UTF-8 character that `text` begins with; 0 if it begins with none.
 [[nodiscard]] inline std::size_t character_length(std::string_view text) {
   auto const lead = static_cast<unsigned char>(text.front());
   std::size_t const n = lead < 0x80   ? 1
@@ -24,6 +23,12 @@ namespace detail {
                         : lead < 0xF5 ? 4
                                       : 0;
   if (n > text.size()) return 0;
+  if (n > 1) {  // overlong forms, surrogates and what lies past U+10FFFF show in the second byte
+    auto const second = static_cast<unsigned char>(text[1]);
+    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) || (lead == 0xF0 && second < 0x90) ||
+        (lead == 0xF4 && second > 0x8F))
+      return 0;
+  }
   for (std::size_t i = 1; i < n; ++i)
     if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return 0;
   return n;

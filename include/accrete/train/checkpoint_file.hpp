@@ -164,7 +164,8 @@ class checkpoint_file {
       throw config_error(where(), "format " + io::name_text(format), io::name_text(detail::checkpoint_format),
                          "go on with the version that wrote it");
     auto const facts = parse("facts");
-    for (auto const& f : facts.items()) facts_.emplace_back(f.key(), f.as_string(where() + ": " + f.key()));
+    for (auto const& f : facts.items())
+      facts_.emplace_back(f.key(), f.as_string(where() + ": " + io::name_text(f.key())));
     read_place();
     auto const updates = parse("updates");
     for (auto const& u : updates.items()) updates_.emplace(u.key(), u.as_index(where() + ": updates"));
