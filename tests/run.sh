@@ -5,16 +5,17 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
   cat <<'TEXT'
-usage: bash tests/run.sh [--clang | --asan | --tsan | --reference] [CTEST OPTIONS]
+usage: bash tests/run.sh [--clang | --asan | --tsan | --fuzz | --reference] [CTEST OPTIONS]
 
 Installs what is missing (Debian packages), fetches the real teacher, builds everything and runs the tests.
   --clang    with clang++ and libomp, in build-clang/
   --asan     addresses and undefined behaviour checked at run time, in build-asan/ (clang++; by default the tests
              labelled `fast`)
   --tsan     data races checked at run time, in build-tsan/ (clang++; by default the tests labelled `threads`)
+  --fuzz     the readers of files get damaged ones for ACCRETE_FUZZ_SECONDS (60) each, in build-fuzz/ (clang++)
   --reference
              makes the numbers of tests/reference afresh with PyTorch and transformers, in an environment of its own
-             (build-reference/, 4 GB), compares them with the committed ones, runs the tests that read them, opens exported
+             (build-reference/, 6 GB), compares them with the committed ones, runs the tests that read them, opens exported
              students with transformers, and compares tokens with tokenizers
 Everything else goes to ctest: -L fast, -L house, -R cpu_, -j 1.
 TEXT
@@ -23,7 +24,7 @@ TEXT
 flavour=release reference='' arguments=()
 for argument in "$@"; do
   case $argument in
-    --clang | --asan | --tsan) flavour=${argument#--} ;;
+    --clang | --asan | --tsan | --fuzz) flavour=${argument#--} ;;
     --reference) reference=yes ;;
     -h | --help) usage && exit ;;
     *) arguments+=("$argument") ;;
@@ -37,6 +38,7 @@ case $flavour in
   clang) folder+=-clang needed+=("${clang_packages[@]}") ;;
   asan) folder+=-asan needed+=("${clang_packages[@]}") ;;
   tsan) folder+=-tsan needed+=("${clang_packages[@]}") ;;
+  fuzz) folder+=-fuzz needed=("${build_packages[@]}" "${clang_packages[@]}") ;;
 esac
 if [ -n "$reference" ]; then
   needed+=(python3-venv)
@@ -49,11 +51,14 @@ elif [ ${#arguments[@]} = 0 ]; then
 fi
 
 install_packages "${needed[@]}"
-SECONDS=$SECONDS bash "$root/examples/fetch.sh" teacher
+if [ "$flavour" != fuzz ]; then SECONDS=$SECONDS bash "$root/examples/fetch.sh" teacher; fi
 
 say "configuring ${folder##*/}"
 parts=(-DACCRETE_BUILD_TESTS=ON)
-case $flavour in release | clang) parts+=(-DACCRETE_BUILD_EXAMPLES=ON -DACCRETE_BUILD_BENCH=ON) ;; esac
+case $flavour in
+  release | clang) parts+=(-DACCRETE_BUILD_EXAMPLES=ON -DACCRETE_BUILD_BENCH=ON) ;;
+  fuzz) parts=() ;;
+esac
 # shellcheck disable=SC2046  # one word or none
 configure "$flavour" "$folder" "${parts[@]}" $(launcher)
 

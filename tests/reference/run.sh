@@ -20,7 +20,7 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} HF_HUB_OFFLINE=1 PYTHONDONTWRITEBYT
 # The environment, anew where the requirements changed.
 python=$work/venv/bin/python
 if ! cmp -s "$here/requirements.txt" "$work/venv/requirements.txt"; then
-  say "reference: installing requirements.txt into ${work##*/}/venv (4 GB; torch is nearly all of it)"
+  say "reference: installing requirements.txt into ${work##*/}/venv (6 GB; torch is nearly all of it)"
   mkdir -p "$work"
   python3 -m venv "$work/venv"
   "$python" -m pip install --quiet --disable-pip-version-check --requirement "$here/requirements.txt"
