@@ -153,6 +153,24 @@ TEST_CASE("words together are the text, whatever the split", "[data][tokenizer]"
     }
 }
 
+TEST_CASE("matches go where a step sends them", "[data][tokenizer]") {  // the words of `tokenizers` 0.23.3
+  using ac::data::split_step;
+  auto const at = [](split_step::behavior how, bool invert) {
+    return split({split_step{"=", how, invert}}, "==a=b===cd=");
+  };
+  words const each{"=", "=", "a", "=", "b", "=", "=", "=", "cd", "="};
+  REQUIRE(at(split_step::isolated, false) == each);
+  REQUIRE(at(split_step::isolated, true) == each);
+  REQUIRE(at(split_step::removed, false) == words{"a", "b", "cd"});
+  REQUIRE(at(split_step::removed, true) == words{"=", "=", "=", "=", "=", "=", "="});
+  REQUIRE(at(split_step::merged_with_previous, false) == words{"=", "=", "a=", "b=", "=", "=", "cd="});
+  REQUIRE(at(split_step::merged_with_previous, true) == words{"=", "=a", "=b", "=", "=", "=cd", "="});
+  REQUIRE(at(split_step::merged_with_next, false) == words{"=", "=a", "=b", "=", "=", "=cd", "="});
+  REQUIRE(at(split_step::merged_with_next, true) == words{"=", "=", "a=", "b=", "=", "=", "cd="});
+  REQUIRE(at(split_step::contiguous, false) == words{"==", "a", "=", "b", "===", "cd", "="});
+  REQUIRE(at(split_step::contiguous, true) == words{"==", "a", "=", "b", "===", "cd", "="});
+}
+
 TEST_CASE("text that a pattern does not match becomes words too", "[data][tokenizer]") {
   ac::data::word_splitter const letters("[a-z]+|(?=9)");
   words all;
