@@ -97,13 +97,15 @@ class block_stack {
   }
 
   /// Embedding rows of the batch -> what the head reads, [T, D], in w.hidden.
-  /// `look(sublayers, stream, rows)` sees the residual streams, [T, D], before the first layer (0 sublayers)
-  /// and after each sublayer: 1 and 2 in layer 0, 3 and 4 in layer 1. A placement whose equation is a whole
-  /// layer has nothing to show between its sublayers. The rows are good during the call; without a look nothing
-  /// is spent.
-  template <class Look = wiring::no_look>
+  matrix<B> forward(B const& ctx, matrix_in<B> embedding_table, batch_type const& batch, workspace& w) {
+    return forward(ctx, embedding_table, batch, w, wiring::no_look{});
+  }
+  /// The same, and `look(sublayers, stream, rows)` sees the residual streams, [T, D], before the first layer (0
+  /// sublayers) and after each sublayer: 1 and 2 in layer 0, 3 and 4 in layer 1. A placement whose equation is
+  /// a whole layer has nothing to show between its sublayers. The rows are good during the call.
+  template <class Look>
   matrix<B> forward(B const& ctx, matrix_in<B> embedding_table, batch_type const& batch, workspace& w,
-                    Look&& look = {}) {
+                    Look&& look) {
     check_fits(batch, w);
     index_t const n = batch.num_tokens();
     embed(ctx, embedding_table, batch.tokens, w.embedded.slice(0, n));
@@ -168,14 +170,14 @@ class block_stack {
 
   template <class Look>
   void show_boundary(workspace const& w, index_t n, int layers, Look& look) {
-    if constexpr (!std::is_same_v<std::remove_cv_t<Look>, wiring::no_look>)
+    if constexpr (!std::is_same_v<std::remove_cvref_t<Look>, wiring::no_look>)
       for (int s = 0; s < num_streams; ++s)
         look(2 * layers, s, w.boundary[std::size_t(layers)][std::size_t(s)].slice(0, n));
   }
   /// What a layer's program shows its values to: `look` gets to see those the streams are between sublayers.
   template <class Program, class Look>
   static auto show_between(int sublayers, Look& look) {
-    if constexpr (std::is_same_v<std::remove_cv_t<Look>, wiring::no_look>)
+    if constexpr (std::is_same_v<std::remove_cvref_t<Look>, wiring::no_look>)
       return wiring::no_look{};
     else
       return [sublayers, &look](auto number, matrix<B> const& rows) {
