@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -25,8 +24,8 @@
 #include "support/fixture.hpp"
 #include "support/step_by_hand.hpp"
 
-/// A student of the library beside one in plain PyTorch: what the programs *_fixture_test.cpp, one for each
-/// backend, check.
+/// A student of the library beside one in plain PyTorch: what train_fixture_*_test.cpp, one for each backend,
+/// check.
 namespace test {
 
 using fixture_placements =
