@@ -71,14 +71,14 @@ inline index_t count_in(double value, char const* column, std::string const& whe
 }
 inline step_record step_from(step_row const& v, std::string const& where) {
   auto const whole = [&](std::size_t i) { return count_in(v[i], step_columns[i], where); };
-  auto const small = [&](std::size_t i) { return int(count_in(v[i], step_columns[i], where, 0x1p31)); };
-  return {small(0), whole(1), whole(2), small(3), whole(4), whole(5), v[6],          v[7],
-          v[8],     v[9],     v[10],    v[11],    v[12],    v[13],    whole(14) != 0};
+  auto const narrow = [&](std::size_t i) { return int(count_in(v[i], step_columns[i], where, 0x1p31)); };
+  return {narrow(0), whole(1), whole(2), narrow(3), whole(4), whole(5), v[6],          v[7],
+          v[8],      v[9],     v[10],    v[11],     v[12],    v[13],    whole(14) != 0};
 }
 inline evaluation_record evaluation_from(evaluation_row const& v, std::string const& where) {
   auto const whole = [&](std::size_t i) { return count_in(v[i], evaluation_columns[i], where); };
-  auto const small = [&](std::size_t i) { return int(count_in(v[i], evaluation_columns[i], where, 0x1p31)); };
-  return {small(0), whole(1), whole(2) != 0, small(3), v[4], v[5], whole(6), {whole(7), whole(8), v[9]}};
+  auto const narrow = [&](std::size_t i) { return int(count_in(v[i], evaluation_columns[i], where, 0x1p31)); };
+  return {narrow(0), whole(1), whole(2) != 0, narrow(3), v[4], v[5], whole(6), {whole(7), whole(8), v[9]}};
 }
 
 }  // namespace accrete::inline v0::train
