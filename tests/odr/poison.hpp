@@ -17,6 +17,9 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <omp.h>
+#include <utf8proc.h>
+#include <zlib.h>
+#include <zstd.h>
 #if __has_include(<xtensor/containers/xadapt.hpp>)
 #include <xtensor/containers/xadapt.hpp>
 #include <xtensor/containers/xarray.hpp>

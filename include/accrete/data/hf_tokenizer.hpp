@@ -63,7 +63,7 @@ struct placed {
   }
   [[nodiscard]] std::int32_t id() const {
     auto const n = value.as_index(where);
-    if (n >= std::numeric_limits<std::int32_t>::max())
+    if (n >= (std::numeric_limits<std::int32_t>::max)())
       throw io_error(where, std::to_string(n), "an id below 2^31");
     return std::int32_t(n);
   }
@@ -128,7 +128,8 @@ class hf_tokenizer_reader {
       throw io_error(vocab.where, vocab.value.describe(), "an object of tokens and ids");
     std::size_t size = 0;
     for (auto const& item : vocab.value.items())
-      size = std::max(size, std::size_t(placed{item, vocab.where + "." + io::name_text(item.key())}.id()) + 1);
+      size =
+          (std::max)(size, std::size_t(placed{item, vocab.where + "." + io::name_text(item.key())}.id()) + 1);
     // Ids may have holes, but no more of them than tokens: the file's size bounds what is allocated.
     if (size > 2 * vocab.value.items().size() + 65536)
       throw io_error(vocab.where,

@@ -146,7 +146,7 @@ inline void write_token_shard(std::filesystem::path const& path, shard_facts fac
   static_assert(sizeof(index_t) == sizeof(std::int64_t));
   io::content_hash hash;
   hash.update(std::as_bytes(tokens)).update(std::as_bytes(offsets)).update(std::as_bytes(texts));
-  bool const narrow = facts.vocabulary <= index_t(std::numeric_limits<std::uint16_t>::max()) + 1;
+  bool const narrow = facts.vocabulary <= index_t((std::numeric_limits<std::uint16_t>::max)()) + 1;
   io::safetensors_writer out(path);
   for (auto const& [key, value] : facts.more) out.metadata(key, value);
   out.metadata("format", token_shard::format)
