@@ -225,6 +225,11 @@ TEST_CASE("a word as long as a text takes no quadratic time", "[data][tokenizer]
     }
 }
 
+TEST_CASE("a match that is long and may go back at every step is found all the same", "[data][tokenizer]") {
+  auto const found = split({ac::data::split_step{"(?:a|bc)+"}}, "x" + std::string(300000, 'a') + "bcy");
+  REQUIRE(found == words{"x", std::string(300000, 'a') + "bc", "y"});
+}
+
 TEST_CASE("invalid UTF-8 is refused with its place", "[data][tokenizer]") {
   tokenizer const t(bytes_and({}, {}));
   struct fault {

@@ -56,10 +56,11 @@ class word_splitter {
     std::size_t const* const match = pcre2_get_ovector_pointer_8(m.get());
     std::size_t done = 0, from = 0;
     while (from < text.size()) {
-      int const found =
-          compiled_
-              ? pcre2_jit_match_8(code_.get(), subject, text.size(), from, 0, m.get(), nullptr)
-              : pcre2_match_8(code_.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK, m.get(), nullptr);
+      int found = compiled_ ? pcre2_jit_match_8(code_.get(), subject, text.size(), from, 0, m.get(), nullptr)
+                            : PCRE2_ERROR_JIT_STACKLIMIT;
+      if (found == PCRE2_ERROR_JIT_STACKLIMIT)  // or a match so long that it takes the other matcher's memory
+        found = pcre2_match_8(code_.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+                              m.get(), nullptr);
       if (found == PCRE2_ERROR_NOMATCH) break;
       if (found < 0)
         throw error("data::word_splitter", "'" + message(found) + "' at byte " + std::to_string(from),
