@@ -149,7 +149,8 @@ class json_reader {
   }
   [[noreturn]] bool parse_error(std::size_t byte, std::string const&, nlohmann::json::exception const& e) {
     // "[id] parse error at ..: syntax error while parsing .. - GOT", and then "; last read: PIECE", where
-    // nothing after it is to be trusted, since the piece is of unknown length and bytes, or "; expected WANT".
+    // nothing after it is to be trusted, since the piece is of unknown length and bytes, or "; expected WANT",
+    // behind which such a piece may stand as well.
     std::string_view words = e.what();
     auto const drop_through = [&words](std::string_view mark) {
       if (auto const at = words.find(mark); at != words.npos) words.remove_prefix(at + mark.size());
@@ -159,8 +160,10 @@ class json_reader {
     auto const got = words.substr(0, std::min<std::size_t>(words.find(';'), 120));
     words.remove_prefix(got.size());
     constexpr std::string_view expected = "; expected ";
+    bool const says = words.starts_with(expected);
+    if (says) words.remove_prefix(expected.size());
     throw io_error(where_, std::string(got) + " at byte " + std::to_string(byte) + " of the JSON",
-                   words.starts_with(expected) ? std::string(words.substr(expected.size())) : "JSON");
+                   says ? std::string(words.substr(0, words.find(';'))) : "JSON");
   }
 
  private:
