@@ -71,7 +71,7 @@ if ! cmake --build "$folder" -j "$(jobs)" --target "${targets[@]}" -- -k 0 >"$bu
 fi
 
 if [ -n "$reference" ]; then
-  bash "$root/tests/reference/run.sh" "$folder" "$root/build-reference"
+  SECONDS=$SECONDS bash "$root/tests/reference/run.sh" "$folder" "$root/build-reference"
   exit
 fi
 

@@ -15,7 +15,7 @@ if [ "${1:-}" = --programs ]; then
 fi
 [ $# = 2 ] || fail "usage: run.sh --programs | BUILD WORK"
 build=$1 work=$2
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} HF_HUB_OFFLINE=1 PYTHONDONTWRITEBYTECODE=1
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} HF_HUB_OFFLINE=1 TQDM_DISABLE=1 PYTHONDONTWRITEBYTECODE=1
 
 # The environment, anew where the requirements changed.
 python=$work/venv/bin/python
