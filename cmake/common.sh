@@ -56,7 +56,7 @@ build_packages=(g++ cmake ninja-build pkg-config libeigen3-dev nlohmann-json3-de
   zlib1g-dev libzstd-dev libcli11-dev)
 test_packages=(catch2 libxtensor-dev libbenchmark-dev)
 fetch_packages=(python3 python3-pip ca-certificates)
-clang_packages=(clang libomp-dev)
+clang_packages=(clang libomp-dev libclang-rt-dev)
 
 # jobs: one per processor, fewer where memory is short (a compiler takes up to 2 GiB here).
 jobs() {
