@@ -92,7 +92,7 @@ void bm_step(benchmark::State& state) {
   ac::student<Placement, ac::growth::joint<3, 3>, backend> student(teacher, ac::seed{42});
   ac::distillation::teacher_states<backend> states(teacher, recipe.batch_tokens);
   ac::train::run_data<backend> const data{&text, ac::data::whole_shard(text, {1}), &states, &text, &states};
-  ac::train::trainer<Placement, backend> trainer(student, teacher, data, recipe);
+  ac::train::trainer<backend> trainer(student, teacher, data, recipe);
   trainer.begin_phase(0);
   index_t step = 0;
   ++step;

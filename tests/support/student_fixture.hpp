@@ -183,7 +183,7 @@ void check_run(accrete::index_t micro_tokens) {
     write_weights(student, f, written);
     written = student.active_layers();
   };
-  auto const result = accrete::train::trainer<Placement, B>(student, teacher, data, r, events).run();
+  auto const result = accrete::train::trainer<B>(student, teacher, data, r, events).run();
   CHECK(written == 2);
 
   auto const check = [&](char const* name, auto const& records, auto member, double most) {

@@ -64,7 +64,7 @@ struct tiny_run {
   accrete::train::prepared_text<B> prepared;
   accrete::train::run_data<B> data;
   accrete::student<Placement, Schedule, B> student;
-  accrete::train::trainer<Placement, B> trainer;
+  accrete::train::trainer<B> trainer;
 
   explicit tiny_run(accrete::recipe const& r, accrete::train::run_events events = {},
                     accrete::train::text_options const& options = tiny_options(), tiny_shape const& shape = {},

@@ -14,7 +14,7 @@ TEMPLATE_TEST_CASE("a teacher's streams, logits and loss are those of transforme
   test::fixture const f("teacher_" + name);
   auto teacher = test::fixture_teacher<TestType>(name);
   auto const batch = f.batch();
-  auto& stack = teacher.stack().template as<accrete::placement::pre>();
+  auto& stack = teacher.stack().template as<accrete::model::block_stack<accrete::placement::pre, TestType>>();
   auto w = stack.make_workspace(batch.num_tokens(), false);
   test::check_forward<TestType>(stack, teacher.context(), teacher.embedding()->view(), teacher.head()->view(),
                                 f, w);

@@ -42,7 +42,7 @@ struct cpu_run {
   data::corpus text = test::sized_corpus(60, {100, 37, 64, 3, 151}, size.vocabulary);
   train::prepared_text<backend_type> prepared;
   student<placement::pre, schedule, backend_type> s;
-  train::trainer<placement::pre, backend_type> trainer;
+  train::trainer<backend_type> trainer;
 
   explicit cpu_run(int threads, recipe const& with = cpu_recipe(), std::filesystem::path const& cache = {},
                    train::run_events events = {}, train::checkpoint_options keep = {})

@@ -178,7 +178,7 @@ TEST_CASE("a batch without a single target is a legal step that moves nothing", 
   auto data = sound.data;
   data.training = &lonely;
   data.shard = {3, 1, 4, 0, 5};
-  train::trainer<placement::pre, reference::backend<double>> trainer(sound.student, sound.teacher, data, r);
+  train::trainer<reference::backend<double>> trainer(sound.student, sound.teacher, data, r);
   trainer.begin_phase(0);
   auto const before = sound.weights();
   auto const record = trainer.update(0, 1, 1, 0.01);
@@ -214,7 +214,7 @@ TEST_CASE("a run whose documents do not fit is refused before its first step", "
   data.shard = short_shard;
   r.micro_tokens = 6;
   auto const held_out = test::error_of([&] {
-    train::trainer<placement::pre, reference::backend<double>> t(sound.student, sound.teacher, data, r);
+    train::trainer<reference::backend<double>> t(sound.student, sound.teacher, data, r);
   });
   CAPTURE(held_out);
   CHECK(held_out.find("trainer: got validation document ") == 0);

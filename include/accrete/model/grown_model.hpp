@@ -6,37 +6,39 @@
 
 #include "accrete/core/error.hpp"
 #include "accrete/growth/schedule.hpp"
-#include "accrete/model/block_stack.hpp"
 #include "accrete/model/layer.hpp"
+#include "accrete/model/stack.hpp"
 #include "accrete/model/teacher.hpp"
 
 namespace accrete::inline v0::model {
 
-/// What all students of a placement and backend have in common, whatever their schedule: blocks of decoder
+/// What all students of a backend have in common, whatever their placement and schedule: blocks of decoder
 /// layers, the teacher's embedding (frozen, shared), the teacher's head (a copy of its own, trained), and ends
 /// whose norms start from the teacher's final norm. The plan is read at run time, so that trainers and models
 /// compile once for all schedules.
-template <norm_placement P, backend B>
+template <backend B>
 class grown_model {
  public:
-  using placement_type = P;
   using backend_type = B;
-  using stack_type = block_stack<P, B>;
+  using stack_type = model::stack<B>;
   using workspace = typename stack_type::workspace;
   using batch_type = token_batch<typename B::space>;
 
-  /// Begins phase 0: the first blocks are drawn, the head copied.
-  grown_model(teacher<B>& of, layer::features const& features, growth::plan_view plan, std::string name, seed s)
+  /// Begins phase 0: the first blocks are drawn, the head copied. `stack` has no layers yet; `placement` tells
+  /// it apart from every other, as `fingerprint` does.
+  grown_model(teacher<B>& of, std::unique_ptr<stack_type> stack, growth::plan_view plan, std::string name,
+              std::string placement, seed s)
       : ctx_(of.context()),
         config_(of.config()),
         plan_(plan),
         name_(std::move(name)),
+        placement_(std::move(placement)),
         seed_(s),
         embedding_(of.embedding()),
-        stack_(ctx_, {config_, features}, plan.final_depth(), of.max_positions()),
+        stack_(std::move(stack)),
         head_(parameter_role::head, named_rows({{"lm_head.weight", config_.vocab_size}}), config_.hidden_size) {
     copy(ctx_, of.head()->view().flat(), head_.value.view().flat());
-    for (auto* ends : {&stack_.entry_gains(), &stack_.readout_gains()})
+    for (auto* ends : {&stack_->entry_gains(), &stack_->readout_gains()})
       for (auto& gain : *ends)
         if (of.has_final_norm())
           copy(ctx_, of.final_norm().as_vector(), gain.as_vector());
@@ -52,17 +54,16 @@ class grown_model {
       throw config_error("student::begin_phase", "phase " + std::to_string(p),
                          "0 to " + std::to_string(plan_.num_phases() - 1));
     auto const& phase = plan_.phases[std::size_t(p)];
-    int const first_new = stack_.num_layers();
-    for (int l = first_new; l < plan_.active_layers(p); ++l)
-      stack_.append(fresh_layer<P>(ctx_, stack_.shape(), {l, plan_.final_depth()}, seed_));
+    int const first_new = stack_->num_layers();
+    for (int l = first_new; l < plan_.active_layers(p); ++l) stack_->append_fresh(ctx_, seed_);
     bool const all = phase.what == growth::trains::everything || p == 0;
     bool const ends = all || phase.what == growth::trains::new_block_and_ends;
-    if (first_new < stack_.num_layers()) first_of_newest_block_ = first_new;
+    if (first_new < stack_->num_layers()) first_of_newest_block_ = first_new;
     head_.set_trainable(ends);
-    for (auto* gains : {&stack_.entry_gains(), &stack_.readout_gains()})
+    for (auto* gains : {&stack_->entry_gains(), &stack_->readout_gains()})
       for (auto& gain : *gains) gain.set_trainable(ends);
-    for (int l = 0; l < stack_.num_layers(); ++l)
-      stack_.layers()[std::size_t(l)].parameters(
+    for (int l = 0; l < stack_->num_layers(); ++l)
+      stack_->layers()[std::size_t(l)].parameters(
           [&](parameter<B>& weight) { weight.set_trainable(all || l >= first_of_newest_block_); });
     phase_ = p;
   }
@@ -74,27 +75,29 @@ class grown_model {
   [[nodiscard]] std::string const& name() const { return name_; }
   /// What its layers have that the teacher's have not, for notes; empty where they agree.
   [[nodiscard]] std::string layer_difference() const {
-    return layer::difference_from(config_, stack_.shape().features);
+    return layer::difference_from(config_, stack_->shape().features);
   }
+  /// Everything of its placement that changes numbers, as text.
+  [[nodiscard]] std::string const& placement_fingerprint() const { return placement_; }
   [[nodiscard]] int phase() const { return phase_; }
-  [[nodiscard]] int active_layers() const { return stack_.num_layers(); }
-  [[nodiscard]] stack_type& stack() { return stack_; }
+  [[nodiscard]] int active_layers() const { return stack_->num_layers(); }
+  [[nodiscard]] stack_type& stack() { return *stack_; }
   [[nodiscard]] parameter<B>& head() { return head_; }
   [[nodiscard]] matrix_in<B> embedding() const { return embedding_->view(); }
 
   /// What the phase's steps need, for at most `tokens` tokens each.
-  [[nodiscard]] workspace make_workspace(index_t tokens) { return stack_.make_workspace(tokens, true); }
+  [[nodiscard]] workspace make_workspace(index_t tokens) { return stack_->make_workspace(tokens, true); }
   /// What the head reads, [T, D].
   matrix<B> forward(batch_type const& batch, workspace& w) {
-    return stack_.forward(ctx_, embedding(), batch, w);
+    return stack_->forward(ctx_, embedding(), batch, w);
   }
   /// From w.dhidden to all gradients of the stack, which are added to.
-  void backward(batch_type const& batch, workspace& w) { stack_.backward(ctx_, batch, w); }
+  void backward(batch_type const& batch, workspace& w) { stack_->backward(ctx_, batch, w); }
 
   /// Every parameter of the active student but the frozen embedding, in a fixed order.
   template <class Visit>
   void parameters(Visit&& visit) {
-    stack_.parameters(visit);
+    stack_->parameters(visit);
     visit(head_);
   }
 
@@ -103,9 +106,10 @@ class grown_model {
   io::model_config config_;
   growth::plan_view plan_;
   std::string name_;
+  std::string placement_;
   seed seed_;
   std::shared_ptr<typename teacher<B>::table const> embedding_;
-  stack_type stack_;
+  std::unique_ptr<stack_type> stack_;
   parameter<B> head_;
   int phase_ = 0;
   int first_of_newest_block_ = 0;

@@ -19,6 +19,7 @@
 #include "accrete/io/safetensors_writer.hpp"
 #include "accrete/model/grown_model.hpp"
 #include "accrete/model/modeling_python.hpp"
+#include "accrete/model/student.hpp"
 #include "accrete/placement/pre.hpp"
 
 namespace accrete::inline v0 {
@@ -131,15 +132,31 @@ void write_weights(B const& ctx, std::filesystem::path const& folder, std::vecto
 }
 
 }  // namespace detail
-}  // namespace model
 
-/// Writes a student as a directory that `transformers` opens: config.json, generation_config.json, safetensors
-/// and, where none of its classes computes this placement, modeling_accrete.py (trust_remote_code). Layers are
-/// those active now. Each file appears whole, config.json last, so that an export that was cut short is not
-/// taken for a model. The tokenizer's files are `data::save_tokenizer`'s. Throws io_error.
-template <norm_placement P, backend B>
-void save_pretrained(model::grown_model<P, B>& m, std::filesystem::path const& folder,
-                     save_options const& o = {}) {
+/// What an export has to know of a placement.
+struct saved_wiring {
+  std::string architecture;             ///< of `transformers`, or "accrete"
+  std::vector<std::string> norm_names;  ///< of a layer that a class of `transformers` computes, in order
+  std::string placement, layer_equation, code;
+};
+template <norm_placement P>
+saved_wiring wiring_to_save(layer::features const& has, int num_layers, int final_depth) {
+  saved_wiring w;
+  w.architecture = architecture_of<P>(has);
+  if (w.architecture != "accrete") {
+    w.norm_names = placement::norm_names_at<P>({0, final_depth});
+  } else {
+    w.placement = placement::name_of<P>();
+    w.layer_equation = wiring::equation_text(placement::layer_of<P>{});
+    w.code = modeling_python<P>(num_layers, final_depth);
+  }
+  return w;
+}
+
+/// The export itself, compiled once for a backend.
+template <backend B>
+void save(grown_model<B>& m, saved_wiring const& w, std::filesystem::path const& folder,
+          save_options const& o) {
   if (o.dtype != io::safetensors_dtype::f32 && o.dtype != io::safetensors_dtype::bf16)
     throw config_error("save_pretrained", io::name_of(o.dtype), "F32 or BF16");
   std::error_code failed;
@@ -152,7 +169,7 @@ void save_pretrained(model::grown_model<P, B>& m, std::filesystem::path const& f
 
   auto const& has = m.stack().shape().features;
   io::model_config c = m.config();
-  c.architecture = model::architecture_of<P>(has);
+  c.architecture = w.architecture;
   c.num_hidden_layers = m.active_layers();
   c.tie_word_embeddings = false;
   c.qk_norm = has.head_norms.q;
@@ -161,27 +178,23 @@ void save_pretrained(model::grown_model<P, B>& m, std::filesystem::path const& f
   c.rotary = has.rotary;
   bool const own_code = c.architecture == "accrete";
 
-  std::vector<std::string> norm_names;
-  if (!own_code)
-    for (int g = 0; g < 2; ++g) norm_names.push_back(placement::norm_name<P>(g, 2));
-  std::vector<model::detail::saved_tensor<B>> tensors;
+  std::vector<detail::saved_tensor<B>> tensors;
   std::vector<std::string> norms;
   tensors.push_back({"model.embed_tokens.weight", m.embedding(), false});
   m.parameters([&](auto& p) {
     for (auto const& part : p.parts) {
-      auto const name = own_code ? part.name : model::detail::pre_norm_name(part.name, norm_names);
+      auto const name = own_code ? part.name : detail::pre_norm_name(part.name, w.norm_names);
       auto const rows = p.value.view().slice(part.first, part.rows);
-      tensors.push_back({name, is_vector(p.role) ? model::as_row<B>(rows) : rows, is_vector(p.role)});
-      if (p.role == model::parameter_role::norm_gain && p.value.size() == c.hidden_size) norms.push_back(name);
+      tensors.push_back({name, is_vector(p.role) ? as_row<B>(rows) : rows, is_vector(p.role)});
+      if (p.role == parameter_role::norm_gain && p.value.size() == c.hidden_size) norms.push_back(name);
     }
   });
-  model::detail::write_weights<B>(m.context(), folder, tensors, o);
+  detail::write_weights<B>(m.context(), folder, tensors, o);
 
   std::string const dtype = o.dtype == io::safetensors_dtype::bf16 ? "bfloat16" : "float32";
   auto config = io::hf_config(c, dtype);
   if (own_code) {
-    io::write_atomically(folder / "modeling_accrete.py",
-                         model::modeling_python<P>(m.active_layers(), m.stack().final_depth()));
+    io::write_atomically(folder / "modeling_accrete.py", w.code);
     config["auto_map"] = {{"AutoConfig", "modeling_accrete.AccreteConfig"},
                           {"AutoModelForCausalLM", "modeling_accrete.AccreteForCausalLM"}};
     auto head_norms = nlohmann::ordered_json::array();
@@ -192,8 +205,8 @@ void save_pretrained(model::grown_model<P, B>& m, std::filesystem::path const& f
     config["qkv_bias"] = has.qkv_bias;
     config["output_bias"] = has.output_bias;
     config["rotary_inv_freq"] = io::rotary_frequencies(c.head_dim, c.rope_theta, c.rotary);
-    config["placement"] = placement::name_of<P>();
-    config["layer_equation"] = wiring::equation_text(placement::layer_of<P>{});
+    config["placement"] = w.placement;
+    config["layer_equation"] = w.layer_equation;
     config["final_depth"] = m.stack().final_depth();
     config["norms"] = norms;
   }
@@ -202,6 +215,24 @@ void save_pretrained(model::grown_model<P, B>& m, std::filesystem::path const& f
     if (config.contains(key)) generation[key] = config[key];
   io::write_atomically(folder / "generation_config.json", generation.dump(2) + "\n");
   io::write_atomically(folder / "config.json", config.dump(2) + "\n");
+}
+
+}  // namespace model
+
+/// Writes a student as a directory that `transformers` opens: config.json, generation_config.json, safetensors
+/// and, where none of its classes computes this placement, modeling_accrete.py (trust_remote_code). Layers are
+/// those active now. Each file appears whole, config.json last, so that an export that was cut short is not
+/// taken for a model. The tokenizer's files are `data::save_tokenizer`'s. Throws io_error.
+template <norm_placement P, backend B>
+void save_pretrained(model::grown_model<B>& m, std::filesystem::path const& folder,
+                     save_options const& o = {}) {
+  auto const& s = m.stack();
+  model::save(m, model::wiring_to_save<P>(s.shape().features, s.num_layers(), s.final_depth()), folder, o);
+}
+template <norm_placement P, growth_schedule S, backend B, class Layer>
+void save_pretrained(student<P, S, B, Layer>& m, std::filesystem::path const& folder,
+                     save_options const& o = {}) {
+  save_pretrained<P>(static_cast<model::grown_model<B>&>(m), folder, o);
 }
 
 }  // namespace accrete::inline v0

@@ -2,14 +2,13 @@
 #include <vector>
 
 #include "accrete/model/layer_memory.hpp"
-#include "accrete/placement/norm_placement.hpp"
 #include "accrete/tensor/arena.hpp"
 
 namespace accrete::inline v0::model {
 
 /// Every buffer a stack needs for a step, carved from one arena: measured, then allocated once. Layers from
 /// `first_kept` on keep what their backward needs; the ones below run as in inference.
-template <norm_placement P, backend B>
+template <backend B>
 struct stack_workspace {
   using space = typename B::space;
   arena<space> memory;

@@ -1,9 +1,12 @@
 #pragma once
+#include <memory>
 #include <string>
 
 #include "accrete/backend/backend.hpp"
 #include "accrete/core/rng.hpp"
 #include "accrete/growth/schedule.hpp"
+#include "accrete/model/block_stack.hpp"
+#include "accrete/model/fingerprint.hpp"
 #include "accrete/model/grown_model.hpp"
 #include "accrete/model/layer.hpp"
 #include "accrete/model/teacher.hpp"
@@ -27,22 +30,31 @@ struct student_checks {
 
 }  // namespace model
 
-/// The model that is grown. One type for each configuration; what it does depends on (NormPlacement, Backend)
-/// alone and lives in model::grown_model.
+/// The model that is grown. One type for each configuration; what it computes depends on (NormPlacement,
+/// Backend) alone and lives in model::block_stack, all else on the backend: model::grown_model.
 template <class NormPlacement, class GrowthSchedule, class Backend, class Layer = layer::like_teacher>
 class student : model::student_checks<NormPlacement, GrowthSchedule, Backend, Layer>,
-                public model::grown_model<NormPlacement, Backend> {
+                public model::grown_model<Backend> {
  public:
+  using placement_type = NormPlacement;
   using schedule_type = GrowthSchedule;
   using layer_type = Layer;
+  using stack_type = model::block_stack<NormPlacement, Backend>;
   using parameter = model::parameter<Backend>;
   static constexpr auto const& plan = GrowthSchedule::plan;
 
   /// Begins phase 0: the first blocks are drawn from `s`, the head copied from the teacher.
   student(teacher<Backend>& of, seed s)
-      : model::grown_model<NormPlacement, Backend>(of, layer::features_of<NormPlacement, Layer>(of.config()),
-                                                   growth::plan_view(plan), configuration_name(), s) {}
+      : model::grown_model<Backend>(
+            of,
+            std::make_unique<stack_type>(
+                of.context(),
+                model::layer_shape(of.config(), layer::features_of<NormPlacement, Layer>(of.config())),
+                growth::plan_view(plan).final_depth(), of.max_positions()),
+            growth::plan_view(plan), configuration_name(),
+            model::fingerprint<NormPlacement>(growth::plan_view(plan).final_depth()), s) {}
 
+  [[nodiscard]] stack_type& stack() { return static_cast<stack_type&>(model::grown_model<Backend>::stack()); }
   [[nodiscard]] static std::string configuration_name() {
     return placement::name_of<NormPlacement>() + ", " + GrowthSchedule::name();
   }

@@ -8,7 +8,7 @@
 
 #include "accrete/data/tokenizer.hpp"
 #include "accrete/io/weights.hpp"
-#include "accrete/model/asked_stack.hpp"
+#include "accrete/model/block_stack.hpp"
 #include "accrete/model/layer.hpp"
 #include "accrete/model/weight_reader.hpp"
 #include "accrete/placement/pre.hpp"
@@ -21,20 +21,21 @@ template <backend B>
 class teacher {
  public:
   using table = tensor<typename B::scalar, 2, typename B::space>;
-  using workspace = typename model::asked_stack<B>::workspace;
+  using stack_type = model::stack<B>;
+  using workspace = typename stack_type::workspace;
 
   /// Llama and Qwen are pre-norm stacks, so they run on the same layers as a student; a student of another
   /// placement that was saved and is a teacher now says which one.
   template <norm_placement P = placement::pre>
   teacher(B ctx, io::weight_source const& source, std::optional<data::tokenizer> words, index_t max_positions,
-          P placement = {})
+          P = {})
       : ctx_(std::move(ctx)),
         config_(source.config),
         identity_(source.identity()),
         tokenizer_(std::move(words)),
-        stack_(model::asked_stack<B>::make(placement, ctx_, {config_, layer::like_teacher::of(config_)},
-                                           int(config_.num_hidden_layers), config_.depth_of_constants(),
-                                           max_positions)) {
+        stack_(std::make_unique<model::block_stack<P, B>>(
+            ctx_, model::layer_shape(config_, layer::like_teacher::of(config_)), config_.depth_of_constants(),
+            max_positions)) {
     model::weight_reader<B> reader(ctx_, source);
     auto const read_table = [&](std::string const& name) {
       auto made =
@@ -44,7 +45,8 @@ class teacher {
     };
     embedding_ = read_table("model.embed_tokens.weight");
     head_ = config_.tie_word_embeddings ? embedding_ : read_table("lm_head.weight");
-    stack_.parameters([&](model::parameter<B>& p) {
+    for (index_t l = 0; l < config_.num_hidden_layers; ++l) stack_->append_empty();
+    stack_->parameters([&](model::parameter<B>& p) {
       for (auto const& part : p.parts) {
         auto const rows = p.value.view().slice(part.first, part.rows);
         reader.read(part.name, is_vector(p.role) ? model::as_row<B>(rows) : rows);
@@ -59,10 +61,10 @@ class teacher {
   /// The head's matrix; the same memory as the embedding where the two are tied.
   [[nodiscard]] std::shared_ptr<table const> head() const { return head_; }
   /// Where its last norm is one of the whole stack: what a student's ends start from.
-  [[nodiscard]] bool has_final_norm() { return !stack_.readout_gains().empty(); }
-  [[nodiscard]] model::parameter<B>& final_norm() { return stack_.readout_gains().front(); }
-  [[nodiscard]] model::asked_stack<B>& stack() { return stack_; }
-  [[nodiscard]] index_t max_positions() const { return stack_.max_positions(); }
+  [[nodiscard]] bool has_final_norm() { return !stack_->readout_gains().empty(); }
+  [[nodiscard]] model::parameter<B>& final_norm() { return stack_->readout_gains().front(); }
+  [[nodiscard]] stack_type& stack() { return *stack_; }
+  [[nodiscard]] index_t max_positions() const { return stack_->max_positions(); }
 
   /// Throws config_error for a model that came without one.
   [[nodiscard]] data::tokenizer const& tokenizer() const {
@@ -73,10 +75,10 @@ class teacher {
   }
   [[nodiscard]] bool has_tokenizer() const { return tokenizer_.has_value(); }
 
-  [[nodiscard]] workspace make_workspace(index_t tokens) { return stack_.make_workspace(tokens); }
+  [[nodiscard]] workspace make_workspace(index_t tokens) { return stack_->make_workspace(tokens, false); }
   /// Last hidden state after the final norm, [T, D].
   model::matrix<B> forward(model::token_batch<typename B::space> const& batch, workspace& w) {
-    return stack_.forward(ctx_, embedding_->view(), batch, w);
+    return stack_->forward(ctx_, embedding_->view(), batch, w);
   }
 
  private:
@@ -85,7 +87,7 @@ class teacher {
   std::string identity_;
   std::optional<data::tokenizer> tokenizer_;
   std::shared_ptr<table const> embedding_, head_;
-  model::asked_stack<B> stack_;
+  std::unique_ptr<stack_type> stack_;
 };
 
 }  // namespace accrete::inline v0

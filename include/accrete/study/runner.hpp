@@ -71,14 +71,17 @@ class runner {
   /// go on from there.
   template <norm_placement P, growth_schedule S, class Layer = layer::like_teacher>
   bool run() {
-    auto make = [this](seed s) -> std::shared_ptr<model::grown_model<P, B>> {
-      return std::make_shared<student<P, S, B, Layer>>(teacher_, s);
+    auto make = [this](seed s) -> std::unique_ptr<model::grown_model<B>> {
+      return std::make_unique<student<P, S, B, Layer>>(teacher_, s);
     };
     growth::plan_view const plan(S::plan);
     auto const student_text =
         fmt::format("{}: {}; {}: {}; {}", placement::name_of<P>(), model::fingerprint<P>(plan.final_depth()),
                     S::name(), model::fingerprint(plan), Layer::name);
-    return run_seeds<P>(placement::name_of<P>(), S::name(), student_text, make);
+    auto const save_student = [](model::grown_model<B>& m, std::filesystem::path const& folder) {
+      save_pretrained<P>(m, folder);
+    };
+    return run_seeds(placement::name_of<P>(), S::name(), student_text, make, save_student);
   }
 
   [[nodiscard]] results const& finished() const { return results_; }
@@ -86,9 +89,10 @@ class runner {
   [[nodiscard]] std::string const& text_identity() const { return text_identity_; }
 
  private:
-  template <norm_placement P>
-  bool run_seeds(std::string const& placement, std::string const& schedule, std::string const& student_text,
-                 std::function<std::shared_ptr<model::grown_model<P, B>>(seed)> const& make) {
+  bool run_seeds(
+      std::string const& placement, std::string const& schedule, std::string const& student_text,
+      std::function<std::unique_ptr<model::grown_model<B>>(seed)> const& make,
+      std::function<void(model::grown_model<B>&, std::filesystem::path const&)> const& save_student) {
     for (auto s : options_.seeds) {
       ++cell_number_;
       cell c;
@@ -106,10 +110,10 @@ class runner {
       }
       auto& text = prepared();
       auto const model = make(seed{s});
-      if (!train_cell<P>(*model, text, c)) return false;
+      if (!train_cell(*model, text, c)) return false;
       if (options_.save_students) {
         if (teacher_.has_tokenizer()) data::save_tokenizer(teacher_.tokenizer(), student_folder);
-        save_pretrained(*model, student_folder);
+        save_student(*model, student_folder);
       }
       save(c, options_.out);
       remove_checkpoints(c);
@@ -118,8 +122,7 @@ class runner {
     return true;
   }
 
-  template <norm_placement P>
-  bool train_cell(model::grown_model<P, B>& model, train::prepared_text<B> const& text, cell& c) {
+  bool train_cell(model::grown_model<B>& model, train::prepared_text<B> const& text, cell& c) {
     recipe r = recipe_;
     r.seed = seed{c.seed};
     train::progress_line line(title_of(c), train::total_updates(train::phases_of(model.schedule(), r)),
@@ -129,9 +132,8 @@ class runner {
     auto keep = options_.checkpoints;
     keep.folder = checkpoints_of(c);
     ++num_run_;
-    train::trainer<P, B> run(model, teacher_,
-                             text.for_updates(train::shard_updates(model.schedule(), r), r.seed), r,
-                             log.attach(events_of(c, line)), std::move(keep));
+    train::trainer<B> run(model, teacher_, text.for_updates(train::shard_updates(model.schedule(), r), r.seed),
+                          r, log.attach(events_of(c, line)), std::move(keep));
     auto const result = run.run();
     model.parameters([&](auto& p) {
       c.parameters += p.value.size();

@@ -31,14 +31,14 @@ struct distilled : train::run_result {
 /// Distils `s` from `t` on a text, along the student's whole schedule: splits off validation documents, asks
 /// the teacher (once, if `options` names a folder), trains, evaluates at the end of each phase. With a folder
 /// among `keep` the run is kept there while it goes, and the same call goes on with a run that ended early.
-template <norm_placement P, backend B>
-distilled distill(model::grown_model<P, B>& s, teacher<B>& t, data::corpus const& text, recipe const& r,
+template <backend B>
+distilled distill(model::grown_model<B>& s, teacher<B>& t, data::corpus const& text, recipe const& r,
                   train::text_options const& options = {}, train::run_events events = {},
                   train::checkpoint_options keep = {}) {
   r.check();
   index_t const updates = train::shard_updates(s.schedule(), r);
   train::prepared_text<B> const prepared(t, text, r, updates, options);
-  train::trainer<P, B> run(s, t, prepared.for_updates(updates, r.seed), r, std::move(events), std::move(keep));
+  train::trainer<B> run(s, t, prepared.for_updates(updates, r.seed), r, std::move(events), std::move(keep));
   return {run.run()};
 }
 

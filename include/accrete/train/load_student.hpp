@@ -26,8 +26,8 @@ void restore_student(Model& m, checkpoint_file const& file) {
 /// For whoever wants a trained student and no more training of it: a fresh one of the checkpoint's type under
 /// the same teacher becomes it. Returns where its run stood. Throws config_error in one line that names what is
 /// another student's or teacher's.
-template <norm_placement P, backend B>
-run_state load_student(model::grown_model<P, B>& s, teacher<B> const& t, std::filesystem::path const& path) {
+template <backend B>
+run_state load_student(model::grown_model<B>& s, teacher<B> const& t, std::filesystem::path const& path) {
   std::int64_t updates = s.phase();
   s.parameters([&](auto& p) { updates += p.updates; });
   checkpoint_file const file(path);

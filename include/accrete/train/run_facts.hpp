@@ -73,12 +73,12 @@ inline std::string layer_text(layer::features const& f, double rope_theta) {
 }
 
 /// What a student is, whatever it is trained on.
-template <norm_placement P, backend B>
-run_facts facts_of(model::grown_model<P, B>& s, teacher<B> const& t) {
+template <backend B>
+run_facts facts_of(model::grown_model<B>& s, teacher<B> const& t) {
   using enum run_fact::change;
   auto const& shape = s.stack().shape();
   return {{"student", s.name(), allowed},
-          {"placement", model::fingerprint<P>(s.schedule().final_depth()), refused},
+          {"placement", s.placement_fingerprint(), refused},
           {"schedule", model::fingerprint(s.schedule()), refused},
           {"layer", layer_text(shape.features, shape.rope_theta), refused},
           {"dtype", fmt::format("{} bits", 8 * sizeof(typename B::scalar)), refused},
@@ -86,8 +86,8 @@ run_facts facts_of(model::grown_model<P, B>& s, teacher<B> const& t) {
 }
 
 /// Everything a run of `s` follows from.
-template <norm_placement P, backend B, class Data>
-run_facts facts_of(model::grown_model<P, B>& s, teacher<B> const& t, Data const& d, data::shard const& held_out,
+template <backend B, class Data>
+run_facts facts_of(model::grown_model<B>& s, teacher<B> const& t, Data const& d, data::shard const& held_out,
                    recipe const& r) {
   using enum run_fact::change;
   auto all = facts_of(s, t);

@@ -48,10 +48,10 @@ struct run_events {
 };
 
 /// Walks a student through its schedule's plan: distillation steps, growth, evaluation. Compiled once for each
-/// placement and backend.
-template <norm_placement P, backend B>
+/// backend.
+template <backend B>
 class trainer {
-  using student_type = model::grown_model<P, B>;
+  using student_type = model::grown_model<B>;
   using workspace = typename student_type::workspace;
 
  public:

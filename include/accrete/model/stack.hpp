@@ -1,0 +1,199 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "accrete/core/error.hpp"
+#include "accrete/core/rng.hpp"
+#include "accrete/io/rotary_scaling.hpp"
+#include "accrete/model/decoder_layer.hpp"
+#include "accrete/model/end_norms.hpp"
+#include "accrete/model/layer_kernels.hpp"
+#include "accrete/model/stack_workspace.hpp"
+#include "accrete/model/token_batch.hpp"
+
+namespace accrete::inline v0::model {
+
+/// What the memory of a step depends on, of one layer and of the whole: read from a placement's programs.
+struct layer_needs {
+  int kept = 0;              ///< [T, D] tensors from forward to backward
+  int rows = 0;              ///< per-token statistics
+  bool keeps_input = false;  ///< its input is among what it keeps
+};
+struct stack_needs {
+  int num_streams = 1;
+  int scratch = 0;
+  layer_needs entry, readout;
+};
+
+/// Decoder layers between two ends, whatever their placement: weights, and how to run them. Trainers, students
+/// and teachers are compiled for this alone; one virtual call a pass leads to the placement's own code.
+template <backend B>
+class stack {
+ public:
+  using workspace = stack_workspace<B>;
+  using batch_type = token_batch<typename B::space>;
+
+  virtual ~stack() = default;
+
+  /// Embedding rows of the batch -> what the head reads, [T, D], in w.hidden.
+  virtual matrix<B> forward(B const& ctx, matrix_in<B> embedding_table, batch_type const& batch,
+                            workspace& w) = 0;
+  /// From w.dhidden (overwritten) to the gradients of everything trainable, which are added to.
+  virtual void backward(B const& ctx, batch_type const& batch, workspace& w) = 0;
+  /// A layer at the top: a student's, its weights drawn by the placement's rule from streams of its number; or
+  /// one whose weights are zero, for a reader to fill.
+  virtual void append_fresh(B const& ctx, seed s) = 0;
+  virtual void append_empty() = 0;
+
+  [[nodiscard]] layer_shape const& shape() const { return shape_; }
+  [[nodiscard]] int num_layers() const { return int(layers_.size()); }
+  [[nodiscard]] int final_depth() const { return final_depth_; }
+  [[nodiscard]] index_t max_positions() const { return rotary_.cosines.extent(0); }
+  [[nodiscard]] std::vector<decoder_layer<B>>& layers() { return layers_; }
+  [[nodiscard]] std::vector<parameter<B>>& entry_gains() { return entry_gains_; }
+  [[nodiscard]] std::vector<parameter<B>>& readout_gains() { return readout_gains_; }
+
+  void append(decoder_layer<B> layer) { layers_.push_back(std::move(layer)); }
+
+  /// Visits the ends' gains and every layer's parameters, in a fixed order.
+  template <class Visit>
+  void parameters(Visit&& visit) {
+    for (auto& g : entry_gains_) visit(g);
+    for (auto& l : layers_) l.parameters(visit);
+    for (auto& g : readout_gains_) visit(g);
+  }
+
+  /// The lowest layer a backward has to reach: 0 if the entry's norm trains, num_layers() if no layer does.
+  [[nodiscard]] int first_backward_layer() {
+    for (auto& g : entry_gains_)
+      if (g.trainable()) return 0;
+    for (int l = 0; l < num_layers(); ++l) {
+      bool any = false;
+      layers_[std::size_t(l)].parameters([&](parameter<B>& p) { any = any || p.trainable(); });
+      if (any) return l;
+    }
+    return num_layers();
+  }
+
+  /// Buffers for steps of at most `tokens`. Without `backward` nothing is kept and layers share everything.
+  [[nodiscard]] workspace make_workspace(index_t tokens, bool backward) {
+    workspace measured;
+    lay_out(measured, tokens, backward);
+    workspace w;
+    w.memory = arena<typename B::space>(measured.memory.used());
+    lay_out(w, tokens, backward);
+    return w;
+  }
+
+  /// Multiply-adds of one token's forward through the active layers' matrices and, at a context of `length`,
+  /// attention.
+  [[nodiscard]] double multiply_adds(double length) const {
+    double const matrices = double(shape_.matrix_elements());
+    double const attention = double(shape_.query_columns()) * length;  // scores and mix, half masked each
+    return double(num_layers()) * (matrices + attention);
+  }
+
+  /// The stack itself, for who knows its type. Throws config_error for another one.
+  template <class Stack>
+  [[nodiscard]] Stack& as() {
+    auto* const found = dynamic_cast<Stack*>(this);
+    if (found == nullptr)
+      throw config_error("stack::as",
+                         "another placement than " + placement::name_of<typename Stack::placement_type>(),
+                         "the stack's own");
+    return *found;
+  }
+
+ protected:
+  /// `final_depth` is what depth-dependent constants are taken at; `positions` the longest document.
+  stack(B const& ctx, layer_shape const& shape, int final_depth, index_t positions, int entry_norms,
+        int readout_norms)
+      : shape_(shape), final_depth_(final_depth) {
+    auto const half = shape.attention.head_dim / 2;
+    rotary_.cosines = tensor<typename B::real, 2, typename B::space>({positions, half});
+    rotary_.sines = tensor<typename B::real, 2, typename B::space>({positions, half});
+    auto const frequencies =
+        io::rotary_frequencies(shape.attention.head_dim, shape.rope_theta, shape.features.rotary);
+    rotary_table(ctx, view<double const, 1>(frequencies.data(), {half}), rotary_.cosines.view(),
+                 rotary_.sines.view());
+    auto gain = [&](std::string const& name) {
+      return parameter<B>(parameter_role::norm_gain, named_rows({{name, 1}}), shape.hidden);
+    };
+    for (auto const& name : end_norm_names("entry_norm", entry_norms))
+      entry_gains_.push_back(gain("model." + name + ".weight"));
+    for (auto const& name : end_norm_names("norm", readout_norms))
+      readout_gains_.push_back(gain("model." + name + ".weight"));
+  }
+  stack(stack&&) = default;
+  stack& operator=(stack&&) = default;
+
+  [[nodiscard]] virtual stack_needs needs() const = 0;
+  [[nodiscard]] virtual layer_needs needs_of(int layer) const = 0;
+
+  void check_fits(batch_type const& batch, workspace const& w) const {
+    if (batch.num_tokens() > w.capacity)
+      throw shape_error("stack", "a batch of " + std::to_string(batch.num_tokens()) + " tokens",
+                        "at most " + std::to_string(w.capacity), "make the workspace for a larger capacity");
+  }
+
+  layer_shape shape_;
+  int final_depth_;
+  rotary_tables<B> rotary_;
+  std::vector<decoder_layer<B>> layers_;
+  std::vector<parameter<B>> entry_gains_, readout_gains_;
+
+ private:
+  void lay_out(workspace& w, index_t tokens, bool backward) {
+    using scalar = typename B::scalar;
+    auto const all_needs = needs();
+    int const num_streams = all_needs.num_streams;
+    auto& a = w.memory;
+    w.capacity = tokens;
+    w.first_kept = backward ? first_backward_layer() : num_layers();
+    auto wide = [&] { return a.template matrix<scalar>(tokens, shape_.hidden); };
+    auto several = [&](int count) {
+      std::vector<matrix<B>> all;
+      for (int i = 0; i < count; ++i) all.push_back(wide());
+      return all;
+    };
+    w.embedded = wide();
+    w.hidden = wide();
+    // A layer that keeps its input finds it here; the others hand theirs on through two shared sets.
+    std::array const shared{several(num_streams), several(num_streams)};
+    for (int l = 0; l <= num_layers(); ++l) {
+      bool const keep = w.first_kept <= l && (l == num_layers() || needs_of(l).keeps_input);
+      w.boundary.push_back(keep && backward ? several(num_streams) : shared[std::size_t(l % 2)]);
+    }
+    auto rows = [&](int count) {
+      std::vector<real_vector<B>> all;
+      for (int i = 0; i < count; ++i) all.push_back(a.template vector<typename B::real>(tokens));
+      return all;
+    };
+    w.entry_rows = rows(all_needs.entry.rows);
+    w.readout_rows = rows(all_needs.readout.rows);
+    w.entry_kept = several(all_needs.entry.kept);
+    w.readout_kept = several(all_needs.readout.kept);
+    int most_rows = 0;
+    for (int l = 0; l < num_layers(); ++l) {
+      auto const own = needs_of(l);
+      most_rows = (std::max)(most_rows, own.rows);
+      if (l >= w.first_kept) w.layers.push_back(take_layer_memory<B>(a, shape_, tokens, own.kept, own.rows));
+    }
+    if (w.first_kept > 0) {
+      auto const common = take_layer_memory<B>(a, shape_, tokens, 0, most_rows);
+      w.layers.insert(w.layers.begin(), std::size_t(w.first_kept), common);
+    }
+    if (backward) {
+      w.dhidden = wide();
+      w.gradient = several(num_streams);
+      w.other_gradient = several(num_streams);
+    }
+    w.scratch = take_layer_scratch<B>(a, shape_, tokens, all_needs.scratch, backward);
+  }
+};
+
+}  // namespace accrete::inline v0::model
