@@ -80,6 +80,15 @@ void write_gguf(fs::path const& folder) {
   seed("tokenizer", words.build());
   words.version = 2;
   seed("version-2", words.build());
+  words.version = 3;
+  words.array("tokenizer.ggml.tokens", 8, 5, std::string(8 * 5, '\0'));
+  seed("no-text", words.build());
+  test::gguf_builder half;  // a token that is half of a character
+  add_tokenizer(half, "gpt-2");
+  half.array("tokenizer.ggml.tokens", 8, 5,
+             test::gguf_builder::text("a") + test::gguf_builder::text("b") + test::gguf_builder::text("ab") +
+                 test::gguf_builder::text("\xC3") + test::gguf_builder::text("\xC4\xA0"));
+  seed("half-a-character", half.build());
   for (auto const& layout : ac::io::ggml_layouts) {
     test::gguf_builder b;
     b.alignment = 8;
@@ -145,6 +154,7 @@ void write_index(fs::path const& folder) {
   seed("itself", R"({"weight_map":{"lm_head.weight":"model.safetensors.index.json"}})");
   seed("folder", R"({"weight_map":{"lm_head.weight":"."}})");
   seed("none", R"({"weight_map":{}})");
+  seed("long-name", R"({"weight_map":{"lm_head.weight":")" + std::string(5000, 'm') + R"("}})");
   fs::remove_all(model);
 }
 
@@ -234,6 +244,14 @@ void write_tokenizers(fs::path const& folder) {
        file({}) + std::string(1, '\0') +
            R"({"bos_token":"<|end|>","eos_token":{"content":"a"},"add_bos_token":true,"add_eos_token":false})" +
            std::string(1, '\0') + R"({"bos_token_id":1,"eos_token_id":[5,1]})");
+  seed(
+      "template-lines",
+      file(
+          {{"post_processor",
+            R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"a\nb"}}],"pair":[],"special_tokens":{}})"}}));
+  seed("kind-lines", file({{"decoder", R"({"type":"a\nb"})"}, {"model", R"({"type":"BPE","more":1})"}}));
+  seed("more-lines", file({{"normalizer", R"({"type":"NFC","more\nlines":1})"}}));
+  seed("kind-more", file({{"added_tokens", R"([{"type":"a\nb","more":1}])"}}));
   seed("unigram", file({{"model", R"({"type":"Unigram","vocab":[["a",0.0]]})"}}));
 }
 
