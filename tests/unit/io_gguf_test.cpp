@@ -231,4 +231,9 @@ TEST_CASE("gguf_file keeps messages on one line whatever a name holds", "[io][gg
   CHECK(name_text("\xC4\xA0who \xE2\x82\xAC\xF0\x9F\x98\x80") == "'\xC4\xA0who \xE2\x82\xAC\xF0\x9F\x98\x80'");
   CHECK(name_text("a\xC4z\x80\xE2\x82\xF8\xC4") == "'a\\xc4z\\x80\\xe2\\x82\\xf8\\xc4'");
   CHECK(name_text(std::string(119, 'a') + "\xC4\xA0") == "'" + std::string(119, 'a') + "\\xc4...'");
+  // Surrogates, overlong forms and what lies past Unicode are no characters; the last before each of them is one.
+  CHECK(name_text("\xED\xA0\x80") == "'\\xed\\xa0\\x80'");
+  CHECK(name_text("\xE0\x9F\xBF\xF0\x8F\xBF\xBF") == "'\\xe0\\x9f\\xbf\\xf0\\x8f\\xbf\\xbf'");
+  CHECK(name_text("\xF4\x90\x80\x80") == "'\\xf4\\x90\\x80\\x80'");
+  CHECK(name_text("\xED\x9F\xBF\xF4\x8F\xBF\xBF") == "'\xED\x9F\xBF\xF4\x8F\xBF\xBF'");
 }

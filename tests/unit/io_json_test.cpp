@@ -79,6 +79,7 @@ TEST_CASE("json says where a text stops being JSON, and nothing of what stands t
   CHECK(refusal("{\"a\":") ==
         "here: got unexpected end of input at byte 6 of the JSON, expected '[', '{', or a literal");
   CHECK(refusal("[1}") == "here: got unexpected '}' at byte 3 of the JSON, expected ']'");
+  CHECK(refusal("[8.\xFF]") == "here: got invalid number at byte 4 of the JSON, expected digit after '.'");
   auto const text = refusal("\"; expected \xFF\"");
   CHECK(text == "here: got invalid string: ill-formed UTF-8 byte at byte 13 of the JSON, expected JSON");
   CHECK(refusal(std::string(5000, '9') + "e999").size() < 200);
