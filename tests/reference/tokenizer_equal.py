@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import unicodedata
 
 from tokenizers import Tokenizer
 
@@ -52,6 +53,17 @@ def ours(bench, tokenizer, lines, as_text):
     return found, json.loads(said)
 
 
+def without_newer_characters(peer, texts):
+    """The Unicode tables of `tokenizers` are older than the library's: some seventy characters that have a
+    compatibility form by now (U+10788, say) are left alone there. NFC, which Qwen3 uses, knows none of them."""
+    if peer.normalizer is None:
+        return texts
+    form = json.loads(peer.to_str())["normalizer"]["type"]
+    newer = {ord(c): None for c in set("".join(texts))
+             if peer.normalizer.normalize_str(c) == c != unicodedata.normalize(form, c)}
+    return [t.translate(newer) for t in texts]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bench")
@@ -60,13 +72,10 @@ def main():
     parser.add_argument("--text", action="append", default=[])
     parser.add_argument("--seed", type=int, default=1)
     o = parser.parse_args()
-    texts = tokenizer_text.texts(o.size, o.text, o.seed)
+    all_texts = tokenizer_text.texts(o.size, o.text, o.seed)
     faults = 0
     with tempfile.TemporaryDirectory() as folder:
         lines = os.path.join(folder, "texts.jsonl")
-        with open(lines, "w", encoding="utf-8") as f:
-            for text in texts:
-                f.write(json.dumps({"text": text}) + "\n")
         for path in o.tokenizers:
             readers = [path]
             if path.endswith(".gguf"):
@@ -74,6 +83,10 @@ def main():
                 with open(readers[1], "w", encoding="utf-8") as f:
                     json.dump(gguf_as_json(path), f)
             peer = Tokenizer.from_file(readers[-1])
+            texts = without_newer_characters(peer, all_texts)
+            with open(lines, "w", encoding="utf-8") as f:
+                for text in texts:
+                    f.write(json.dumps({"text": text}) + "\n")
             for as_text in (False, True):
                 peer.encode_special_tokens = as_text
                 wanted = [e.ids for e in peer.encode_batch(texts, add_special_tokens=False)]
