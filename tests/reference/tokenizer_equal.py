@@ -58,7 +58,8 @@ def without_newer_characters(peer, texts):
     compatibility form by now (U+10788, say) are left alone there. NFC, which Qwen3 uses, knows none of them."""
     if peer.normalizer is None:
         return texts
-    form = json.loads(peer.to_str())["normalizer"]["type"]
+    said = json.loads(peer.to_str())["normalizer"]
+    form = next(n["type"] for n in said.get("normalizers", [said]))
     newer = {ord(c): None for c in set("".join(texts))
              if peer.normalizer.normalize_str(c) == c != unicodedata.normalize(form, c)}
     return [t.translate(newer) for t in texts]
