@@ -41,7 +41,7 @@ run() {
   said=$(tr '\r' '\n' <"$work/.said")
 }
 # Lines of stderr that are no progress.
-complaints() { printf '%s\n' "$said" | grep -avE '^([0-9.]+% |teacher[: ] |text: |teacher.s states |[0-9]+/[0-9]+ |post, grow )'; }
+complaints() { printf '%s\n' "$said" | grep -avE '^([0-9.]+% |teacher[: ] |text: |teacher.s states: |[0-9]+/[0-9]+ |post, grow )'; }
 half_written() { find "$work" \( -name '*.tmp*' -o -name '.probe' \) | grep .; }
 
 # refused PATTERN PROGRAM ARGUMENTS...: exit code 1, one line that matches, nothing printed, nothing half-written.
