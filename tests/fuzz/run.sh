@@ -21,7 +21,9 @@ options=(-timeout=20 -rss_limit_mb=1024 -max_len=16384 "-artifact_prefix=$failed
 if [ "${ACCRETE_FUZZ_KEEP:-}" = yes ]; then
   kept=$TMPDIR/kept rest=$TMPDIR/rest
   mkdir "$kept" "$rest"
-  find "$grown" "$corpus" -type f ! -name 'seed-*' ! -name 'regress-*' -exec cp -t "$rest" {} +
+  for found in "$grown" "$corpus"; do
+    find "$found" -type f ! -name 'seed-*' ! -name 'regress-*' -exec cp -t "$rest" {} +
+  done
   find "$corpus" -type f \( -name 'seed-*' -o -name 'regress-*' \) -exec cp -t "$kept" {} +
   "$program" -set_cover_merge=1 -use_counters=0 "${options[@]}" -max_len=3000 "$kept" "$rest"
   find "$corpus" -type f ! -name 'seed-*' ! -name 'regress-*' -delete
