@@ -109,3 +109,11 @@ TEST_CASE("view counts past 2^31 elements", "[core][view]") {
   REQUIRE(far.row(16383) - base == 2489167488);
   REQUIRE(far.slice(16383, 1).column_slice(151935, 1).data - base == 2489319423);
 }
+
+TEST_CASE("a block of columns of no rows has no rows, wherever it begins", "[core][view]") {
+  view<double, 2> const nothing(nullptr, {0, 6});
+  auto const block = nothing.column_slice(2, 3);
+  CHECK(block.data == nullptr);
+  CHECK(block.columns() == 3);
+  CHECK(block.empty());
+}

@@ -52,9 +52,10 @@ struct view {
     sizes[0] = count;
     return {data + first * stride, sizes, stride};
   }
-  /// A block of columns; it keeps the row distance of the whole.
+  /// A block of columns; it keeps the row distance of the whole. One of no rows may have no memory to point
+  /// into.
   [[nodiscard]] constexpr view column_slice(index_t first, index_t count) const requires(Rank == 2) {
-    return {data + first, {extents[0], count}, stride};
+    return {extents[0] == 0 ? data : data + first, {extents[0], count}, stride};
   }
   /// The elements as one row. Only for contiguous views.
   [[nodiscard]] constexpr view<T, 1, Space> flat() const { return {data, {size()}}; }
