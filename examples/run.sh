@@ -33,22 +33,6 @@ needed=("${build_packages[@]}")
 if [ -z "$own_teacher" ]; then needed+=("${fetch_packages[@]}"); fi
 install_packages "${needed[@]}"
 
-stage "building build/examples/study"
-# A folder that tests/run.sh configured before stays as it is.
-parts=(-DACCRETE_BUILD_EXAMPLES=ON)
-if [ ! -f "$root/build/CMakeCache.txt" ]; then parts+=(-DACCRETE_BUILD_TESTS=OFF -DACCRETE_BUILD_BENCH=OFF); fi
-# shellcheck disable=SC2046  # one word or none
-configure release "$root/build" "${parts[@]}" $(launcher)
-build_log=$(mktemp)
-if ! cmake --build "$root/build" --target study -j "$(jobs)" >"$build_log" 2>&1; then
-  cat "$build_log" >&2
-  rm -f "$build_log"
-  fail "build: the program study does not compile (the compiler's words stand above)"
-fi
-rm -f "$build_log"
-study=$root/build/examples/study
-if [ -n "$asks_help" ]; then exec "$study" --help; fi
-
 cache=${ACCRETE_CACHE:-$HOME/.cache/accrete}
 from_cache=() fetched=()
 if [ -z "$own_teacher" ]; then
@@ -59,10 +43,38 @@ if [ -z "$own_text" ]; then
   fetched+=(text)
   from_cache+=(--text "$cache/text/perl-doc" "$cache/text/python3.11-doc")
 fi
-if [ ${#fetched[@]} -gt 0 ]; then
+
+# Fetching waits for the network and building for the processor, so they go side by side.
+build_log=$(mktemp) fetch_log=$(mktemp) fetching=
+trap 'rm -f "$build_log" "$fetch_log"' EXIT
+if [ -z "$asks_help" ] && [ ${#fetched[@]} -gt 0 ]; then
   stage "looking for ${fetched[*]} in $cache"
-  SECONDS=$SECONDS bash "$root/examples/fetch.sh" "${fetched[@]}"
+  SECONDS=$SECONDS bash "$root/examples/fetch.sh" "${fetched[@]}" >"$fetch_log" 2>&1 &
+  fetching=$!
 fi
+
+stage "building build/examples/study"
+# A folder that tests/run.sh configured before stays as it is.
+parts=(-DACCRETE_BUILD_EXAMPLES=ON)
+if [ ! -f "$root/build/CMakeCache.txt" ]; then parts+=(-DACCRETE_BUILD_TESTS=OFF -DACCRETE_BUILD_BENCH=OFF); fi
+# shellcheck disable=SC2046  # one word or none
+configure release "$root/build" "${parts[@]}" $(launcher)
+if ! cmake --build "$root/build" --target study -j "$(jobs)" >"$build_log" 2>&1; then
+  cat "$build_log" >&2
+  fail "build: the program study does not compile (the compiler's words stand above)"
+fi
+study=$root/build/examples/study
+if [ -n "$asks_help" ]; then
+  rm -f "$build_log" "$fetch_log"
+  exec "$study" --help
+fi
+if [ -n "$fetching" ]; then
+  status=0
+  wait "$fetching" || status=$?
+  if [ "$status" != 0 ]; then cat "$fetch_log" >&2; else cat "$fetch_log"; fi
+  [ "$status" = 0 ] || exit "$status"
+fi
+rm -f "$build_log" "$fetch_log"
 
 stage "running study${*:+ $*}"
 exec "$study" "${from_cache[@]}" "$@"
