@@ -158,9 +158,9 @@ ac::study::report_facts facts_of(settings const& o, ac::teacher<backend> const& 
 
 /// A run of a few minutes; what was asked for by name stays.
 void make_quick(CLI::App const& app, settings& o) {
-  if (app.count("--steps") == 0) o.recipe.steps = 4;
+  if (app.count("--steps") == 0) o.recipe.steps = 3;
   if (app.count("--batch-tokens") == 0) o.recipe.batch_tokens = 256;
-  if (app.count("--validation-documents") == 0) o.validation_documents = 6;
+  if (app.count("--validation-documents") == 0) o.validation_documents = 4;
 }
 
 int run(settings o) {
