@@ -151,6 +151,17 @@ TEST_CASE("an exported pre-norm student is a teacher again, to the same bits",
     }
 }
 
+TEST_CASE("an export replaces the one that was there, in one file or in several", "[model][save_pretrained]") {
+  test::temporary_folder const folder;
+  exported<placement::pre> e({});
+  for (std::uint64_t const shard_bytes : {std::uint64_t(1) << 40, std::uint64_t(600), std::uint64_t(1) << 40}) {
+    e.s.head().value.view()(4, 1) += 0.5;
+    e.logits = logits_of(e.t, e.s, e.ids);
+    save_pretrained(e.s, folder.path(), {.shard_bytes = shard_bytes});
+    CHECK(test::same_bits(logits_of_loaded<placement::pre>(folder.path(), e.ids), e.logits));
+  }
+}
+
 TEST_CASE("a saved student of any placement is a teacher again, to the same bits", "[model][save_pretrained]") {
   test::temporary_folder const root;
   auto const each = [&]<class P>(P) {

@@ -106,6 +106,8 @@ void write_weights(B const& ctx, std::filesystem::path const& folder, std::vecto
     in_file += bytes;
     total += bytes;
   }
+  std::error_code ignored;  // of an earlier export: readers take the one file before any index
+  if (files.size() > 1) std::filesystem::remove(folder / "model.safetensors", ignored);
   nlohmann::ordered_json map = nlohmann::ordered_json::object();
   for (std::size_t f = 0; f < files.size(); ++f) {
     std::string const name = files.size() == 1
