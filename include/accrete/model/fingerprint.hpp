@@ -7,23 +7,10 @@
 
 #include "accrete/growth/schedule.hpp"
 #include "accrete/placement/norm_placement.hpp"
+#include "accrete/wiring/constants.hpp"
 #include "accrete/wiring/text.hpp"
 
 namespace accrete::inline v0::model {
-namespace detail {
-
-// The numbers behind the named constants of one layer's program, in evaluation order.
-template <class Program, int I = 0>
-void append_constants(std::string& text, wiring::site where) {
-  if constexpr (I < Program::size) {
-    using node = typename Program::template value<I>;
-    if constexpr (node::code == wiring::op::scale) text += fmt::format(" {}", node::constant::at(where));
-    append_constants<Program, I + 1>(text, where);
-  }
-}
-
-}  // namespace detail
-
 /// Everything of a placement that changes numbers, as text: equations of every layer with the values of their
 /// constants, the ends, head norms, init. A policy that was edited gives another text, whatever it is called.
 template <norm_placement P>
@@ -34,7 +21,7 @@ std::string fingerprint(int depth) {
     wiring::site const where{l, depth};
     auto layer = wiring::with_program(placement::layer_of<P>{}, where, [&]<class Program>(Program) {
       auto words = wiring::text<Program>();
-      detail::append_constants<Program>(words, where);
+      for (double const constant : wiring::constants_at<Program>(where)) words += fmt::format(" {}", constant);
       return words;
     });
     for (auto role :

@@ -12,6 +12,7 @@
 #include "accrete/model/detail/modeling_python.hpp"
 #include "accrete/model/end_norms.hpp"
 #include "accrete/placement/norm_placement.hpp"
+#include "accrete/wiring/constants.hpp"
 #include "accrete/wiring/python.hpp"
 
 namespace accrete::inline v0::model {

@@ -6,11 +6,12 @@
 
 #include "accrete/wiring/expression.hpp"
 #include "accrete/wiring/program.hpp"
+#include "accrete/wiring/text.hpp"
 
 namespace accrete::inline v0::wiring {
 
 /// A program as a method body in Python, on torch tensors: what a model that leaves the library computes is
-/// read from the same array as what it computed here. One line a value; names of streams are x, y, x2, ...
+/// read from the same array as what it computed here. One line a value; streams are x, y, z, x3, ...
 struct python_body {
   std::string arguments;               ///< "x", or "x, y"
   std::vector<std::string> lines;      ///< the body, its return last
@@ -18,10 +19,6 @@ struct python_body {
 };
 
 namespace detail {
-
-inline std::string python_stream(int index) {
-  return index < 3 ? std::string(1, char('x' + index)) : "x" + std::to_string(index);
-}
 
 template <class Node>
 std::string python_value(Node, std::string const& a, std::string const& b, std::string const& name) {
@@ -41,7 +38,7 @@ std::string python_value(Node, std::string const& a, std::string const& b, std::
 template <class P>
 python_body python(std::vector<std::string> const& norm_names) {
   python_body body;
-  for (int s = 0; s < P::num_inputs; ++s) body.arguments += (s == 0 ? "" : ", ") + detail::python_stream(s);
+  for (int s = 0; s < P::num_inputs; ++s) body.arguments += (s == 0 ? "" : ", ") + detail::stream_name(s);
   std::array<std::string, std::size_t(P::size)> word;
   auto write = [&]<class... V>(list<V...>) {
     int i = 0;
@@ -50,7 +47,7 @@ python_body python(std::vector<std::string> const& norm_names) {
       auto const c = P::at(i);
       auto of = [&](int v) { return v < 0 ? std::string{} : word[std::size_t(v)]; };
       if constexpr (Node::code == op::input) {
-        word[std::size_t(i)] = detail::python_stream(Node::index);
+        word[std::size_t(i)] = detail::stream_name(Node::index);
       } else {
         std::string name;
         if constexpr (Node::code == op::norm) name = norm_names[std::size_t(c.gain)];
@@ -70,20 +67,6 @@ python_body python(std::vector<std::string> const& norm_names) {
   for (int o : P::outs) result += (result.empty() ? "" : ", ") + word[std::size_t(o)];
   body.lines.push_back("return " + result);
   return body;
-}
-
-/// The constants of a program at one layer, in the order of `python_body::constants`.
-template <class P>
-std::vector<double> constants_at(site where) {
-  std::vector<double> values;
-  auto read = [&]<class... V>(list<V...>) {
-    auto one = [&]<class Node>(Node) {
-      if constexpr (Node::code == op::scale) values.push_back(double(Node::constant::at(where)));
-    };
-    (one(V{}), ...);
-  };
-  read(typename P::values{});
-  return values;
 }
 
 }  // namespace accrete::inline v0::wiring

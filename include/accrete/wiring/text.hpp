@@ -14,10 +14,15 @@ inline std::string letter(int k) {
   return std::string(1, char('a' + k % 23)) + (k < 23 ? "" : std::to_string(k / 23));
 }
 
+// x, y and z, then x3, x4, ...
+inline std::string stream_name(int index) {
+  return index < 3 ? std::string(1, char('x' + index)) : "x" + std::to_string(index);
+}
+
 template <class Node>
 std::string written(Node, std::string const& a, std::string const& b, bool beside_another_norm) {
   if constexpr (Node::code == op::input) {
-    return Node::index < 3 ? std::string(1, char('x' + Node::index)) : "x" + std::to_string(Node::index);
+    return stream_name(Node::index);
   }
   if constexpr (Node::code == op::apply) return std::string(Node::sublayer::name) + "(" + a + ")";
   if constexpr (Node::code == op::norm) {
