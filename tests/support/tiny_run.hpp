@@ -7,6 +7,7 @@
 
 #include "accrete/core/rng.hpp"
 #include "accrete/data/corpus.hpp"
+#include "accrete/growth/schedule.hpp"
 #include "accrete/model/student.hpp"
 #include "accrete/reference/backend.hpp"
 #include "accrete/train/prepared_text.hpp"
@@ -16,6 +17,25 @@
 
 /// Whole training runs that take milliseconds.
 namespace test {
+
+/// A schedule of a user's own: one transition keeps, the other starts over.
+struct own_schedule {
+  static constexpr accrete::growth::plan<3> plan{3,
+                                                 1,
+                                                 {{{.length = 1.0, .active_blocks = 1},
+                                                   {.length = 0.5,
+                                                    .active_blocks = 2,
+                                                    .optimizer = accrete::growth::optimizer_state::keep,
+                                                    .rate = accrete::growth::learning_rate::proceed,
+                                                    .data = accrete::growth::data_order::reset},
+                                                   {.length = 1.5,
+                                                    .active_blocks = 3,
+                                                    .optimizer = accrete::growth::optimizer_state::reset,
+                                                    .rate = accrete::growth::learning_rate::restart,
+                                                    .data = accrete::growth::data_order::proceed}}}};
+  static std::string name() { return "own"; }
+};
+static_assert(accrete::growth_schedule<own_schedule>);
 
 /// Documents of 2 to 9 tokens; even ones go up by one, odd ones are drawn, so that there is something to learn.
 inline accrete::data::corpus tiny_corpus(accrete::index_t documents = 220) {

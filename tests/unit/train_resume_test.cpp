@@ -16,6 +16,7 @@
 #include "support/tiny_run.hpp"
 
 using namespace accrete;
+using test::own_schedule;
 using test::same_bits;
 using test::tiny_recipe;
 using test::tiny_run;
@@ -24,24 +25,6 @@ namespace {
 
 using placement::post;
 using placement::pre;
-
-/// A schedule of a user's own: one transition keeps, the other starts over.
-struct own_schedule {
-  static constexpr growth::plan<3> plan{3,
-                                        1,
-                                        {{{.length = 1.0, .active_blocks = 1},
-                                          {.length = 0.5,
-                                           .active_blocks = 2,
-                                           .optimizer = growth::optimizer_state::keep,
-                                           .rate = growth::learning_rate::proceed,
-                                           .data = growth::data_order::reset},
-                                          {.length = 1.5,
-                                           .active_blocks = 3,
-                                           .optimizer = growth::optimizer_state::reset,
-                                           .rate = growth::learning_rate::restart,
-                                           .data = growth::data_order::proceed}}}};
-  static std::string name() { return "own"; }
-};
 
 /// Checkpoints on leaving and at the end alone.
 train::checkpoint_options kept_in(std::filesystem::path folder) {
