@@ -188,7 +188,8 @@ void save(grown_model<B>& m, saved_wiring const& w, std::filesystem::path const&
       auto const name = own_code ? part.name : detail::pre_norm_name(part.name, w.norm_names);
       auto const rows = p.value.view().slice(part.first, part.rows);
       tensors.push_back({name, is_vector(p.role) ? as_row<B>(rows) : rows, is_vector(p.role)});
-      if (p.role == parameter_role::norm_gain && p.value.size() == c.hidden_size) norms.push_back(name);
+      bool const of_heads = name.find(".self_attn.") != std::string::npos;
+      if (p.role == parameter_role::norm_gain && !of_heads) norms.push_back(name);
     }
   });
   detail::write_weights<B>(m.context(), folder, tensors, o);
