@@ -33,6 +33,15 @@ struct odd_one {
   static constexpr auto boundary = placement::boundary::both;
 };
 
+/// The same but for the value of a constant.
+struct other_half : odd_one {
+  struct half {
+    static constexpr char const* name = odd_one::half::name;
+    static double at(wiring::site s) { return 1.0 / (s.layer + 2.5); }
+  };
+  static constexpr auto wiring = wiring::x + wiring::constant<half>{} * branch + lent;
+};
+
 /// Whether files stay after the test, for a look at them with other programs.
 std::filesystem::path kept_folder() {
   char const* const name = std::getenv("ACCRETE_EXPORT_FOLDER");
@@ -184,7 +193,12 @@ TEST_CASE("a saved student of any placement is a teacher again, to the same bits
   exported<placement::peri> e({});
   e.write(root / "ends");
   CHECK_THROWS_WITH((logits_of_loaded<placement::peri_embedding>(root / "ends", e.ids)),
-                    ContainsSubstring("no norm 'model.entry_norm.weight'"));
+                    ContainsSubstring("ends x and norm(x)") && ContainsSubstring("ends norm(x) and norm(x)"));
+  // So is one whose constants have other values, whatever their names.
+  exported<odd_one> odd({});
+  odd.write(root / "constants");
+  CHECK_THROWS_WITH((logits_of_loaded<other_half>(root / "constants", odd.ids)),
+                    ContainsSubstring(" 0.5 0.5; ") && ContainsSubstring(" 0.4 0.4; "));
 }
 
 TEST_CASE("a student learns from a teacher of another placement", "[model][save_pretrained]") {

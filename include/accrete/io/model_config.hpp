@@ -34,6 +34,7 @@ struct model_config {
   /// wiring::equation_text writes it, the depth its constants are taken at and the names of its [D] norms. Else
   /// the equation is empty, which means pre-norm.
   std::string layer_equation;
+  std::string wiring;  ///< the same with the values of constants, and the ends
   std::string placement;
   index_t final_depth = 0;
   std::vector<std::string> norms;

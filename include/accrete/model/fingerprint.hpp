@@ -11,28 +11,44 @@
 #include "accrete/wiring/text.hpp"
 
 namespace accrete::inline v0::model {
-/// Everything of a placement that changes numbers, as text: equations of every layer with the values of their
-/// constants, the ends, head norms, init. A policy that was edited gives another text, whatever it is called.
+
+/// What a stack computes from its weights, as text: the equation of every layer with the values of its
+/// constants, and the ends.
 template <norm_placement P>
-std::string fingerprint(int depth) {
+std::string wiring_fingerprint(int num_layers, int final_depth) {
   std::string text;
   std::string last;
-  for (int l = 0; l < depth; ++l) {
-    wiring::site const where{l, depth};
+  for (int l = 0; l < num_layers; ++l) {
+    wiring::site const where{l, final_depth};
     auto layer = wiring::with_program(placement::layer_of<P>{}, where, [&]<class Program>(Program) {
       auto words = wiring::text<Program>();
       for (double const constant : wiring::constants_at<Program>(where)) words += fmt::format(" {}", constant);
       return words;
     });
-    for (auto role :
-         {placement::weight_role::query, placement::weight_role::value,
-          placement::weight_role::attention_output, placement::weight_role::gate, placement::weight_role::down})
-      layer += fmt::format(" {}", placement::init_std<P>(role, 1000, 500, where));
     if (layer != last) text += fmt::format("from {}: {}; ", l, layer);
     last = std::move(layer);
   }
-  return text + fmt::format("ends {} and {}; head norms {}", wiring::equation_text(P::boundary.entry),
-                            wiring::equation_text(P::boundary.readout), int(placement::head_norms_of<P>()));
+  return text + fmt::format("ends {} and {}", wiring::equation_text(P::boundary.entry),
+                            wiring::equation_text(P::boundary.readout));
+}
+
+/// Everything of a placement that changes numbers, as text: wiring, head norms, init. A policy that was edited
+/// gives another text, whatever it is called.
+template <norm_placement P>
+std::string fingerprint(int depth) {
+  std::string text =
+      wiring_fingerprint<P>(depth, depth) + fmt::format("; head norms {}", int(placement::head_norms_of<P>()));
+  std::string last;
+  for (int l = 0; l < depth; ++l) {
+    std::string init;
+    for (auto role :
+         {placement::weight_role::query, placement::weight_role::value,
+          placement::weight_role::attention_output, placement::weight_role::gate, placement::weight_role::down})
+      init += fmt::format(" {}", placement::init_std<P>(role, 1000, 500, {l, depth}));
+    if (init != last) text += fmt::format("; init from {}:{}", l, init);
+    last = std::move(init);
+  }
+  return text;
 }
 
 /// Everything of a plan that changes numbers.

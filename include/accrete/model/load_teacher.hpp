@@ -1,11 +1,11 @@
 #pragma once
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <optional>
-#include <set>
 #include <string>
+#include <string_view>
 #include <system_error>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -15,42 +15,35 @@
 #include "accrete/io/gguf_weights.hpp"
 #include "accrete/io/message_text.hpp"
 #include "accrete/io/weights.hpp"
-#include "accrete/model/end_norms.hpp"
+#include "accrete/model/fingerprint.hpp"
 #include "accrete/model/teacher.hpp"
 
 namespace accrete::inline v0 {
 namespace model::detail {
 
-/// A stack of another equation would take the same weights and give other numbers.
+/// A stack of another wiring would take the same weights and give other numbers.
 template <norm_placement P>
 void require_wiring(io::model_config const& c, std::filesystem::path const& path) {
-  using layer = placement::layer_of<P>;
-  bool const pre_norm = std::is_same_v<layer, placement::layer_of<placement::pre>>;
-  auto const mine = wiring::equation_text(layer{});
-  auto const theirs = c.layer_equation.empty() ? wiring::equation_text(placement::layer_of<placement::pre>{})
-                                               : c.layer_equation;
-  if (mine != theirs || (c.layer_equation.empty() && !pre_norm))
-    throw io_error("load_teacher " + io::path_text(path),
-                   "layers wired as " + io::name_text(theirs) +
-                       (c.placement.empty() ? "" : " (" + io::name_text(c.placement) + ")"),
-                   io::name_text(mine), "pass the placement it was saved with to load_teacher");
-  if (c.layer_equation.empty()) return;
-  std::set<std::string> norms(c.norms.begin(), c.norms.end());
-  std::set<std::string> wanted;
-  using entry = wiring::program<std::remove_cvref_t<decltype(P::boundary.entry)>>;
-  using readout = wiring::program<std::remove_cvref_t<decltype(P::boundary.readout)>>;
-  for (auto const& n : end_norm_names("entry_norm", entry::num_gains)) wanted.insert("model." + n + ".weight");
-  for (auto const& n : end_norm_names("norm", readout::num_gains)) wanted.insert("model." + n + ".weight");
-  for (int l = 0; l < int(c.num_hidden_layers); ++l)
-    for (auto const& n : placement::norm_names_at<P>({l, c.depth_of_constants()}))
-      wanted.insert("model.layers." + std::to_string(l) + "." + n + ".weight");
-  for (auto const& [has, lacks, what] :
-       {std::tuple{&norms, &wanted, "a norm "}, std::tuple{&wanted, &norms, "no norm "}})
-    for (auto const& name : *has)
-      if (lacks->count(name) == 0)
-        throw io_error("load_teacher " + io::path_text(path), what + io::name_text(name),
-                       "the norms of " + io::name_text(placement::name_of<P>()),
-                       "pass the placement it was saved with to load_teacher");
+  using pre_layer = placement::layer_of<placement::pre>;
+  auto const mine = wiring::equation_text(placement::layer_of<P>{});
+  auto const refuse = [&](std::string_view got, std::string_view expected) {
+    // Long texts that begin alike show from a little before they part.
+    auto const part = std::size_t(std::mismatch(got.begin(), got.end(), expected.begin(), expected.end()).first -
+                                  got.begin());
+    constexpr std::size_t lead = 40;
+    auto const shown = [&](std::string_view text) {
+      return io::name_text(part > 2 * lead ? "... " + std::string(text.substr(part - lead)) : std::string(text));
+    };
+    throw io_error("load_teacher " + io::path_text(path), "layers wired as " + shown(got), shown(expected),
+                   "pass the placement it was saved with to load_teacher");
+  };
+  if (c.layer_equation.empty()) {
+    if (!std::is_same_v<placement::layer_of<P>, pre_layer>) refuse(wiring::equation_text(pre_layer{}), mine);
+    return;
+  }
+  if (c.layer_equation != mine) refuse(c.layer_equation, mine);
+  auto const all = wiring_fingerprint<P>(int(c.num_hidden_layers), c.depth_of_constants());
+  if (c.wiring != all) refuse(c.wiring, all);  // the same equation with other constants, or between other ends
 }
 
 }  // namespace model::detail

@@ -139,7 +139,7 @@ void write_weights(B const& ctx, std::filesystem::path const& folder, std::vecto
 struct saved_wiring {
   std::string architecture;             ///< of `transformers`, or "accrete"
   std::vector<std::string> norm_names;  ///< of a layer that a class of `transformers` computes, in order
-  std::string placement, layer_equation, code;
+  std::string placement, layer_equation, wiring, code;
 };
 template <norm_placement P>
 saved_wiring wiring_to_save(layer::features const& has, int num_layers, int final_depth) {
@@ -150,6 +150,7 @@ saved_wiring wiring_to_save(layer::features const& has, int num_layers, int fina
   } else {
     w.placement = placement::name_of<P>();
     w.layer_equation = wiring::equation_text(placement::layer_of<P>{});
+    w.wiring = wiring_fingerprint<P>(num_layers, final_depth);
     w.code = modeling_python<P>(num_layers, final_depth);
   }
   return w;
@@ -210,6 +211,7 @@ void save(grown_model<B>& m, saved_wiring const& w, std::filesystem::path const&
     config["rotary_inv_freq"] = io::rotary_frequencies(c.head_dim, c.rope_theta, c.rotary);
     config["placement"] = w.placement;
     config["layer_equation"] = w.layer_equation;
+    config["wiring"] = w.wiring;
     config["final_depth"] = m.stack().final_depth();
     config["norms"] = norms;
   }

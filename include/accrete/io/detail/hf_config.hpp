@@ -126,6 +126,7 @@ class hf_config_reader {
   void read_wiring(model_config& c) const {
     c.layer_equation = required("layer_equation").as_string(at("layer_equation"));
     if (c.layer_equation.empty()) throw io_error(at("layer_equation"), "an empty string", "an equation");
+    if (json const* const wiring = given("wiring")) c.wiring = wiring->as_string(at("wiring"));
     c.placement = required("placement").as_string(at("placement"));
     c.final_depth = size("final_depth");
     if (c.final_depth < 1 || c.final_depth > (index_t(1) << 30))
