@@ -36,6 +36,7 @@
 #include "accrete/data/padded.hpp"
 #include "accrete/data/ragged_batch.hpp"
 #include "accrete/data/shard.hpp"
+#include "accrete/data/split_validation.hpp"
 #include "accrete/data/tokenizer.hpp"
 
 // wiring, placement, growth

@@ -9,6 +9,7 @@
 #include "accrete/data/open.hpp"
 #include "accrete/data/ragged_batch.hpp"
 #include "accrete/data/shard.hpp"
+#include "accrete/data/split_validation.hpp"
 #include "accrete/data/token_shard.hpp"
 #include "fuzz.hpp"
 #include "safetensors_mutator.hpp"

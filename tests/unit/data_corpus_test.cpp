@@ -1,4 +1,5 @@
 #include <accrete/data/corpus.hpp>
+#include <accrete/data/split_validation.hpp>
 #include <algorithm>
 #include <cstdint>
 #include <numeric>

@@ -17,6 +17,7 @@
 #include "accrete/data/document_order.hpp"
 #include "accrete/data/open.hpp"
 #include "accrete/data/prepare.hpp"
+#include "accrete/data/split_validation.hpp"
 #include "support/catch.hpp"
 #include "support/child.hpp"
 #include "support/files.hpp"

@@ -7,6 +7,7 @@
 
 #include "accrete/data/corpus.hpp"
 #include "accrete/data/shard.hpp"
+#include "accrete/data/split_validation.hpp"
 #include "accrete/distill/teacher_cache.hpp"
 #include "accrete/distill/teacher_states.hpp"
 #include "accrete/train/recipe.hpp"
