@@ -35,9 +35,9 @@ struct view {
       : data(first), extents(sizes), stride(distance) {}
 
   /// A view of mutable elements reads as a view of constant ones.
-  constexpr operator view<T const, Rank, Space>() const requires(!std::is_const_v<T>) {
-    return {data, extents, stride};
-  }
+  template <class U>
+    requires(!std::is_const_v<U> && std::is_same_v<U const, T>)
+  constexpr view(view<U, Rank, Space> const& v) : data(v.data), extents(v.extents), stride(v.stride) {}
 
   [[nodiscard]] constexpr index_t extent(int dimension) const { return extents[std::size_t(dimension)]; }
   [[nodiscard]] constexpr index_t rows() const { return extents[0]; }
