@@ -39,7 +39,7 @@ struct random_source final : ac::io::weight_source {
     config.max_position_embeddings = 256;
   }
   bool has(std::string_view) const override { return true; }
-  std::array<index_t, 2> shape(std::string_view) const override { return {}; }
+  ac::io::tensor_shape shape(std::string_view) const override { return {}; }
   void read_rows(std::string_view name, index_t first, ac::view<float, 2> out) const override {
     bool const gain = name.find("norm") != std::string_view::npos;
     ac::random_stream const stream({1}, name);

@@ -15,7 +15,7 @@ template <int K, int L, data_order Data = data_order::proceed>
 struct curriculum {
   static constexpr auto plan = [] {
     growth::plan<std::size_t(K)> p{K, L, {}};
-    for (int i = 0; i < K; ++i) p.phases[std::size_t(i)] = {.active_blocks = i + 1, .data = Data};
+    for (int i = 0; i < K; ++i) p.phases[std::size_t(i)] = phase{.active_blocks = i + 1, .data = Data};
     return p;
   }();
   static std::string name() { return std::string("grow") + (Data == data_order::reset ? " (data reset)" : ""); }

@@ -16,7 +16,7 @@ struct freeze {
   static constexpr auto plan = [] {
     growth::plan<std::size_t(K)> p{K, L, {}};
     for (int i = 0; i < K; ++i)
-      p.phases[std::size_t(i)] = {.active_blocks = i + 1, .what = i == 0 ? trains::everything : What};
+      p.phases[std::size_t(i)] = phase{.active_blocks = i + 1, .what = i == 0 ? trains::everything : What};
     return p;
   }();
   static std::string name() { return What == trains::new_block ? "freeze (strict)" : "freeze"; }

@@ -19,7 +19,7 @@ struct joint {
   struct restarted {
     static constexpr auto plan = [] {
       growth::plan<std::size_t(N)> p{K, L, {}, text::fresh};
-      for (phase& f : p.phases) f = {.active_blocks = K, .optimizer = State};
+      for (phase& f : p.phases) f = phase{.active_blocks = K, .optimizer = State};
       return p;
     }();
     static std::string name() {

@@ -37,7 +37,7 @@ class gguf_weights final : public weight_source {
   [[nodiscard]] gguf_file const& file() const { return file_; }  ///< for the tokenizer, which is in it as well
 
   [[nodiscard]] bool has(std::string_view hf_name) const override { return tensors_.count(hf_name) != 0; }
-  [[nodiscard]] std::array<index_t, 2> shape(std::string_view hf_name) const override {
+  [[nodiscard]] tensor_shape shape(std::string_view hf_name) const override {
     gguf_tensor const& t = find(hf_name);
     return {t.rows(), t.columns()};
   }
@@ -85,9 +85,9 @@ class gguf_weights final : public weight_source {
 
   void index_tensors() {
     std::set<std::string_view> known{"rope_freqs.weight"};  // read already
-    detail::for_each_tensor(config, [&](std::string const& hf_name, std::array<index_t, 2> const& want) {
+    detail::for_each_tensor(config, [&](std::string const& hf_name, tensor_shape const& want) {
       gguf_tensor const& t = file_.tensor(stored_name(hf_name));
-      std::array<index_t, 2> const got{t.rows(), t.columns()};
+      tensor_shape const got{t.rows(), t.columns()};
       if (got != want || t.shape.size() > 2)
         throw io_error(file_.where() + ": tensor " + name_text(t.name), "shape " + shape_text(got),
                        shape_text(want) + " from the file's keys");

@@ -11,6 +11,9 @@
 
 namespace accrete::inline v0::io {
 
+/// {rows, columns} = {outputs, inputs}; a gain or bias of n numbers is one row, {1, n}.
+using tensor_shape = std::array<index_t, 2>;
+
 /// A model on disk, read tensor by tensor under Hugging Face's names, whatever the file calls them and however
 /// it stores them. Opening one checks that every tensor the config asks for is there, in its shape and in a
 /// number format that can be read, and that no other is.
@@ -24,8 +27,7 @@ struct weight_source {
 
   /// "lm_head.weight" is there exactly when the head is not tied to the embedding.
   [[nodiscard]] virtual bool has(std::string_view hf_name) const = 0;
-  /// {rows, columns} = {outputs, inputs}; a gain or bias of n numbers is one row, {1, n}.
-  [[nodiscard]] virtual std::array<index_t, 2> shape(std::string_view hf_name) const = 0;
+  [[nodiscard]] virtual tensor_shape shape(std::string_view hf_name) const = 0;
   /// Rows [first_row, first_row + out.rows()) as f32, written straight to their place. Query and key rows (and
   /// numbers of their biases) come in half-split rotary order: within a head of dh rows, row i is rotated with
   /// row i + dh/2. Throws io_error on values that are not finite.
@@ -39,36 +41,35 @@ namespace detail {
 /// Calls fn(hf_name, shape) for every tensor a model of this config has, in the order of a forward pass.
 template <class Fn>
 void for_each_tensor(model_config const& c, Fn&& fn) {
-  using shape = std::array<index_t, 2>;
   index_t const d = c.hidden_size;
   bool const pre_norm = c.layer_equation.empty();
-  fn(std::string("model.embed_tokens.weight"), shape{c.vocab_size, d});
-  for (auto const& name : c.norms) fn(name, shape{1, d});
+  fn(std::string("model.embed_tokens.weight"), tensor_shape{c.vocab_size, d});
+  for (auto const& name : c.norms) fn(name, tensor_shape{1, d});
   for (index_t i = 0; i < c.num_hidden_layers; ++i) {
     std::string const layer = "model.layers." + std::to_string(i) + ".";
-    if (pre_norm) fn(layer + "input_layernorm.weight", shape{1, d});
-    fn(layer + "self_attn.q_proj.weight", shape{c.query_rows(), d});
-    fn(layer + "self_attn.k_proj.weight", shape{c.key_value_rows(), d});
-    fn(layer + "self_attn.v_proj.weight", shape{c.key_value_rows(), d});
+    if (pre_norm) fn(layer + "input_layernorm.weight", tensor_shape{1, d});
+    fn(layer + "self_attn.q_proj.weight", tensor_shape{c.query_rows(), d});
+    fn(layer + "self_attn.k_proj.weight", tensor_shape{c.key_value_rows(), d});
+    fn(layer + "self_attn.v_proj.weight", tensor_shape{c.key_value_rows(), d});
     if (c.qkv_bias) {
-      fn(layer + "self_attn.q_proj.bias", shape{1, c.query_rows()});
-      fn(layer + "self_attn.k_proj.bias", shape{1, c.key_value_rows()});
-      fn(layer + "self_attn.v_proj.bias", shape{1, c.key_value_rows()});
+      fn(layer + "self_attn.q_proj.bias", tensor_shape{1, c.query_rows()});
+      fn(layer + "self_attn.k_proj.bias", tensor_shape{1, c.key_value_rows()});
+      fn(layer + "self_attn.v_proj.bias", tensor_shape{1, c.key_value_rows()});
     }
-    fn(layer + "self_attn.o_proj.weight", shape{d, c.query_rows()});
-    if (c.output_bias) fn(layer + "self_attn.o_proj.bias", shape{1, d});
+    fn(layer + "self_attn.o_proj.weight", tensor_shape{d, c.query_rows()});
+    if (c.output_bias) fn(layer + "self_attn.o_proj.bias", tensor_shape{1, d});
     if (c.qk_norm) {
-      fn(layer + "self_attn.q_norm.weight", shape{1, c.head_dim});
-      fn(layer + "self_attn.k_norm.weight", shape{1, c.head_dim});
+      fn(layer + "self_attn.q_norm.weight", tensor_shape{1, c.head_dim});
+      fn(layer + "self_attn.k_norm.weight", tensor_shape{1, c.head_dim});
     }
-    if (c.v_norm) fn(layer + "self_attn.v_norm.weight", shape{1, c.head_dim});
-    if (pre_norm) fn(layer + "post_attention_layernorm.weight", shape{1, d});
-    fn(layer + "mlp.gate_proj.weight", shape{c.intermediate_size, d});
-    fn(layer + "mlp.up_proj.weight", shape{c.intermediate_size, d});
-    fn(layer + "mlp.down_proj.weight", shape{d, c.intermediate_size});
+    if (c.v_norm) fn(layer + "self_attn.v_norm.weight", tensor_shape{1, c.head_dim});
+    if (pre_norm) fn(layer + "post_attention_layernorm.weight", tensor_shape{1, d});
+    fn(layer + "mlp.gate_proj.weight", tensor_shape{c.intermediate_size, d});
+    fn(layer + "mlp.up_proj.weight", tensor_shape{c.intermediate_size, d});
+    fn(layer + "mlp.down_proj.weight", tensor_shape{d, c.intermediate_size});
   }
-  if (pre_norm) fn(std::string("model.norm.weight"), shape{1, d});
-  if (!c.tie_word_embeddings) fn(std::string("lm_head.weight"), shape{c.vocab_size, d});
+  if (pre_norm) fn(std::string("model.norm.weight"), tensor_shape{1, d});
+  if (!c.tie_word_embeddings) fn(std::string("lm_head.weight"), tensor_shape{c.vocab_size, d});
 }
 
 /// Whether one model can have these sizes at all; also keeps every product of two of them far from overflow.

@@ -1,10 +1,9 @@
 #pragma once
-#include <fmt/format.h>
-
 #include <string>
 #include <type_traits>
 #include <utility>
 
+#include "accrete/core/format.hpp"
 #include "accrete/growth/schedule.hpp"
 #include "accrete/placement/norm_placement.hpp"
 #include "accrete/wiring/constants.hpp"

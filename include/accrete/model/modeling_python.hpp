@@ -1,7 +1,4 @@
 #pragma once
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -9,6 +6,7 @@
 #include <vector>
 
 #include "accrete/core/config.hpp"
+#include "accrete/core/format.hpp"
 #include "accrete/model/detail/modeling_python.hpp"
 #include "accrete/model/end_norms.hpp"
 #include "accrete/placement/norm_placement.hpp"

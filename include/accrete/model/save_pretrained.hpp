@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "accrete/core/error.hpp"
+#include "accrete/core/format.hpp"
 #include "accrete/io/atomic_file.hpp"
 #include "accrete/io/half.hpp"
 #include "accrete/io/hf_config_writer.hpp"

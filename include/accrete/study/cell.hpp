@@ -1,6 +1,4 @@
 #pragma once
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "accrete/core/error.hpp"
+#include "accrete/core/format.hpp"
 #include "accrete/io/atomic_file.hpp"
 #include "accrete/io/json.hpp"
 #include "accrete/io/mapped_file.hpp"

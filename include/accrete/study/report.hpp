@@ -1,12 +1,11 @@
 #pragma once
-#include <fmt/format.h>
-
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "accrete/core/format.hpp"
 #include "accrete/io/atomic_file.hpp"
 #include "accrete/study/tables.hpp"
 

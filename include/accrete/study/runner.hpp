@@ -1,6 +1,4 @@
 #pragma once
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "accrete/core/config.hpp"
+#include "accrete/core/format.hpp"
 #include "accrete/data/save_tokenizer.hpp"
 #include "accrete/io/folder_lock.hpp"
 #include "accrete/io/leftovers.hpp"

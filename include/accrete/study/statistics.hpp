@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
+#include "accrete/core/format.hpp"
 
 namespace accrete::inline v0::study {
 

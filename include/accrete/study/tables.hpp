@@ -1,6 +1,4 @@
 #pragma once
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "accrete/core/format.hpp"
 #include "accrete/study/cell.hpp"
 #include "accrete/study/statistics.hpp"
 #include "accrete/study/table.hpp"

@@ -1,5 +1,4 @@
 #pragma once
-#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "accrete/core/format.hpp"
 #include "accrete/train/records.hpp"
 
 namespace accrete::inline v0::train {

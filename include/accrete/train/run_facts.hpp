@@ -1,6 +1,4 @@
 #pragma once
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <span>
@@ -11,6 +9,7 @@
 
 #include "accrete/core/config.hpp"
 #include "accrete/core/error.hpp"
+#include "accrete/core/format.hpp"
 #include "accrete/data/corpus.hpp"
 #include "accrete/data/shard.hpp"
 #include "accrete/io/content_hash.hpp"

@@ -1,5 +1,4 @@
 #pragma once
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -9,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "accrete/core/format.hpp"
 #include "accrete/io/line_log.hpp"
 #include "accrete/train/log_lines.hpp"
 #include "accrete/train/run_facts.hpp"

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -212,12 +213,8 @@ inline constexpr auto backward_plan_of = backward_plan<P>::make();
 
 /// Scratch buffers [T, D] a layer of this program needs at once, whatever it is run for.
 template <class P>
-inline constexpr int num_scratch = [] {
-  int most = backward_plan_of<P>.num_scratch;
-  for (int n :
-       {forward_plan_of<P, purpose::training>.num_scratch, forward_plan_of<P, purpose::inference>.num_scratch})
-    if (n > most) most = n;
-  return most;
-}();
+inline constexpr int num_scratch = (std::max)({forward_plan_of<P, purpose::training>.num_scratch,
+                                               forward_plan_of<P, purpose::inference>.num_scratch,
+                                               backward_plan_of<P>.num_scratch});
 
 }  // namespace accrete::inline v0::wiring
