@@ -15,9 +15,7 @@
 #include "accrete/data/text_stream.hpp"
 #include "accrete/data/tokenizer.hpp"
 
-namespace accrete::inline v0::data {
-
-namespace detail {
+namespace accrete::inline v0::data::detail {
 
 /// Texts that one thread tokenizes at a time.
 struct text_block {
@@ -124,6 +122,4 @@ class tokenizing_threads {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace detail
-
-}  // namespace accrete::inline v0::data
+}  // namespace accrete::inline v0::data::detail
