@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,13 +17,13 @@
 #include "accrete/data/corpus.hpp"
 #include "accrete/data/ragged_batch.hpp"
 #include "accrete/data/shard.hpp"
+#include "accrete/distill/detail/cache_build.hpp"
 #include "accrete/distill/detail/cache_plan.hpp"
 #include "accrete/io/bytes.hpp"
 #include "accrete/io/message_text.hpp"
 #include "accrete/io/safetensors.hpp"
-#include "accrete/io/safetensors_writer.hpp"
+#include "accrete/io/safetensors_dtype.hpp"
 #include "accrete/model/teacher.hpp"
-#include "accrete/model/token_batch.hpp"
 
 namespace accrete::inline v0::distillation {
 
@@ -41,6 +42,8 @@ template <backend B>
 class teacher_cache {
   static_assert(std::is_same_v<typename B::space, mem::host>,
                 "[accrete] teacher_cache: the teacher must run on a backend of host memory");
+  static_assert(std::is_same_v<typename B::scalar, float> || std::is_same_v<typename B::scalar, double>,
+                "[accrete] teacher_cache: the backend's scalar must be 'float' or 'double'");
 
  public:
   using scalar = typename B::scalar;
@@ -74,7 +77,7 @@ class teacher_cache {
       throw io_error("distillation::teacher_cache " + io::path_text(folder), "'" + failed.message() + "'",
                      "a folder to write to", "name another one, or run without the cache");
     detail::require_room(folder, bytes_needed(t, text, documents));
-    build(path, wanted, t, text, documents, capacity, progress);
+    detail::build_cache(path, wanted, t, text, documents, capacity, progress);
     teacher_cache made(path, wanted, text, documents);
     made.was_reused_ = false;
     made.reason_ = std::move(reason);
@@ -108,8 +111,8 @@ class teacher_cache {
   /// other tokens there, io_error for rows that are damaged. One thread at a time.
   void gather(data::ragged_batch const& batch, view<scalar, 2, mem::host> out) const {
     if (out.rows() != batch.num_tokens() || out.columns() != hidden_size_)
-      throw shape_error("distillation::teacher_cache::gather", text_of(out.rows(), out.columns()),
-                        text_of(batch.num_tokens(), hidden_size_));
+      throw shape_error("distillation::teacher_cache::gather", io::shape_text(out.extents),
+                        io::shape_text(std::array{batch.num_tokens(), hidden_size_}));
     for (index_t d = 0; d < batch.num_documents(); ++d) {
       auto const slot = slot_of(batch, d);
       auto const rows = checked_rows(slot, batch.documents[std::size_t(d)]);
@@ -122,55 +125,7 @@ class teacher_cache {
   }
 
  private:
-  static constexpr io::safetensors_dtype dtype =
-      std::is_same_v<scalar, float> ? io::safetensors_dtype::f32 : io::safetensors_dtype::f64;
-  static_assert(std::is_same_v<scalar, float> || std::is_same_v<scalar, double>,
-                "[accrete] teacher_cache: the backend's scalar must be 'float' or 'double'");
-
-  template <class Progress>
-  static void build(std::filesystem::path const& path, detail::cache_plan const& wanted, teacher<B>& t,
-                    data::corpus const& text, data::shard const& documents, index_t capacity,
-                    Progress& progress) {
-    index_t const n = index_t(documents.size());
-    index_t const all = wanted.offsets.back();
-    io::safetensors_writer out(path);
-    out.declare("offsets", io::safetensors_dtype::i64, {n + 1})
-        .declare("documents", io::safetensors_dtype::i64, {n})
-        .declare("hidden", dtype, {all, wanted.hidden_size})
-        .declare("checksums", io::safetensors_dtype::u64, {n});
-    for (auto const& [key, value] : wanted.facts) out.metadata(key, value);
-    out.append("offsets", std::as_bytes(std::span(wanted.offsets)));
-    out.append("documents", std::as_bytes(std::span(documents)));
-
-    auto const go_on = [&](index_t done) {
-      if (!detail::goes_on(progress, done, all))
-        throw build_interrupted(
-            "distillation::teacher_cache",
-            "a stop after " + std::to_string(done) + " of " + std::to_string(all) + " tokens", "all of them",
-            "nothing was kept");
-    };
-    go_on(0);
-    index_t const room = (std::min)(capacity, all);
-    auto workspace = t.make_workspace(room);
-    data::ragged_batch batch;
-    std::vector<std::uint64_t> sums;
-    for (std::size_t next = 0; next < documents.size();) {
-      batch.clear();
-      auto const last = next + data::documents_in_batch(text, documents, next, room);
-      for (; next < last; ++next) batch.append(text.document(documents[next]), documents[next]);
-      model::matrix_in<B> const hidden = t.forward(model::views_of(batch), workspace);  // [T, D]
-      for (index_t d = 0; d < batch.num_documents(); ++d) {
-        auto const first = batch.offsets[std::size_t(d)];
-        auto const rows = hidden.slice(first, batch.offsets[std::size_t(d) + 1] - first).flat();
-        auto const bytes = std::as_bytes(std::span(rows.data, std::size_t(rows.size())));
-        sums.push_back(detail::checksum(bytes));
-        out.append("hidden", bytes);
-      }
-      go_on(wanted.offsets[next]);
-    }
-    out.append("checksums", std::as_bytes(std::span(sums)));
-    out.commit();
-  }
+  static constexpr io::safetensors_dtype dtype = io::dtype_of<scalar>();
 
   /// Opens and checks; throws io_error that says what is wrong.
   teacher_cache(std::filesystem::path const& path, detail::cache_plan const& wanted, data::corpus const& text,
@@ -236,10 +191,6 @@ class teacher_cache {
       checked_[slot] = true;
     }
     return rows;
-  }
-
-  [[nodiscard]] static std::string text_of(index_t rows, index_t columns) {
-    return "[" + std::to_string(rows) + ", " + std::to_string(columns) + "]";
   }
 
   io::safetensors_file file_;

@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -51,6 +52,13 @@ inline constexpr std::array<safetensors_layout, 22> safetensors_layouts{{
 }
 [[nodiscard]] inline std::string name_of(safetensors_dtype dtype) {
   return layout_of(dtype).name;
+}
+
+/// That of a number in memory.
+template <class T>
+requires std::same_as<T, float> || std::same_as<T, double>
+[[nodiscard]] constexpr safetensors_dtype dtype_of() {
+  return std::same_as<T, float> ? safetensors_dtype::f32 : safetensors_dtype::f64;
 }
 
 namespace detail {

@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 #include <system_error>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,14 +20,7 @@
 #include "accrete/io/content_hash.hpp"
 #include "accrete/io/message_text.hpp"
 
-namespace accrete::inline v0::distillation {
-
-/// Thrown when `progress` says to stop a build.
-struct build_interrupted : error {
-  using error::error;
-};
-
-namespace detail {
+namespace accrete::inline v0::distillation::detail {
 
 /// 64 bits over bytes, for finding damage. Each step is a bijection of the state and of the word, so that any
 /// change inside one word of 8 bytes is found for certain.
@@ -51,16 +43,6 @@ inline void require_room(std::filesystem::path const& folder, std::size_t bytes)
     throw io_error("distillation::teacher_cache " + io::path_text(folder),
                    io::bytes_text(room.available) + " free", io::bytes_text(bytes),
                    "make room, name another folder, or run without the cache");
-}
-
-template <class Progress>
-[[nodiscard]] bool goes_on(Progress& progress, index_t done, index_t all) {
-  if constexpr (std::is_void_v<std::invoke_result_t<Progress&, index_t, index_t>>) {
-    progress(done, all);
-    return true;
-  } else {
-    return static_cast<bool>(progress(done, all));
-  }
 }
 
 /// What bounds a document.
@@ -121,6 +103,4 @@ struct cache_plan {
   }
 };
 
-}  // namespace detail
-
-}  // namespace accrete::inline v0::distillation
+}  // namespace accrete::inline v0::distillation::detail
