@@ -18,7 +18,7 @@
 #include "accrete/io/ggml_type.hpp"
 #include "accrete/io/safetensors_dtype.hpp"
 #include "accrete/io/safetensors_writer.hpp"
-#include "accrete/train/checkpoint_file.hpp"
+#include "accrete/train/write_checkpoint.hpp"
 #include "models.hpp"
 #include "small_student.hpp"
 #include "small_tokenizer.hpp"

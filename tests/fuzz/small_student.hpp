@@ -1,7 +1,7 @@
 #pragma once
 #include "accrete/model/parameter.hpp"
 #include "accrete/reference/backend.hpp"
-#include "accrete/train/checkpoint_file.hpp"
+#include "accrete/train/checkpoint_tensors.hpp"
 
 namespace fuzz {
 

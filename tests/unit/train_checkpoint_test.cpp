@@ -17,6 +17,7 @@
 #include "accrete/train/checkpoint_file.hpp"
 #include "accrete/train/checkpoint_folder.hpp"
 #include "accrete/train/trainer.hpp"
+#include "accrete/train/write_checkpoint.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/tiny_run.hpp"

@@ -6,6 +6,7 @@
 #include "accrete/core/error.hpp"
 #include "accrete/model/grown_model.hpp"
 #include "accrete/train/checkpoint_file.hpp"
+#include "accrete/train/checkpoint_tensors.hpp"
 #include "accrete/train/run_facts.hpp"
 #include "accrete/train/run_state.hpp"
 

@@ -11,12 +11,13 @@
 
 #include "accrete/core/error.hpp"
 #include "accrete/io/leftovers.hpp"
-#include "accrete/train/checkpoint_file.hpp"
 #include "accrete/train/checkpoint_folder.hpp"
+#include "accrete/train/checkpoint_tensors.hpp"
 #include "accrete/train/finite.hpp"
 #include "accrete/train/load_student.hpp"
 #include "accrete/train/run_facts.hpp"
 #include "accrete/train/run_state.hpp"
+#include "accrete/train/write_checkpoint.hpp"
 
 namespace accrete::inline v0::train {
 
