@@ -8,7 +8,6 @@
 #include <string>
 #include <system_error>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "accrete/core/error.hpp"
@@ -203,9 +202,9 @@ void save(grown_model<B>& m, saved_wiring const& w, std::filesystem::path const&
     config["auto_map"] = {{"AutoConfig", "modeling_accrete.AccreteConfig"},
                           {"AutoModelForCausalLM", "modeling_accrete.AccreteForCausalLM"}};
     auto head_norms = nlohmann::ordered_json::array();
-    for (auto const& [on, name] :
-         {std::pair{has.head_norms.q, "q"}, std::pair{has.head_norms.k, "k"}, std::pair{has.head_norms.v, "v"}})
-      if (on) head_norms.push_back(name);
+    if (has.head_norms.q) head_norms.push_back("q");
+    if (has.head_norms.k) head_norms.push_back("k");
+    if (has.head_norms.v) head_norms.push_back("v");
     config["head_norms"] = head_norms;
     config["qkv_bias"] = has.qkv_bias;
     config["output_bias"] = has.output_bias;
