@@ -33,13 +33,13 @@ class hf_weights final : public weight_source {
  public:
   explicit hf_weights(std::filesystem::path folder)
       : folder_(std::move(folder)), config_map_(folder_ / "config.json") {
-    config = detail::read_hf_config(json::parse(detail::text_of(config_map_), path_text(config_map_.path())),
+    config = detail::read_hf_config(json::parse(config_map_.text(), path_text(config_map_.path())),
                                     "io::config " + path_text(config_map_.path()));
     std::error_code ignored;
     if (auto const path = folder_ / "generation_config.json"; std::filesystem::exists(path, ignored)) {
       mapped_file const map(path);
       std::string const here = "io::config " + path_text(path);
-      detail::add_generation_config(config, json::parse(detail::text_of(map), here), here);
+      detail::add_generation_config(config, json::parse(map.text(), here), here);
     }
     if (std::filesystem::exists(folder_ / "model.safetensors", ignored))
       open_single();
@@ -84,7 +84,7 @@ class hf_weights final : public weight_source {
   void open_shards() {
     mapped_file const map(folder_ / "model.safetensors.index.json");
     std::string const here = "io::index " + path_text(map.path());
-    json const index = json::parse(detail::text_of(map), here);
+    json const index = json::parse(map.text(), here);
     json const* const names = index.find("weight_map");
     if (names == nullptr || !names->is_object() || names->items().empty())
       throw io_error(here, "no weight_map", "an object from tensor names to file names");

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -66,6 +67,7 @@ class mapped_file {
   }
 
   [[nodiscard]] std::span<std::byte const> bytes() const { return {data_, size_}; }
+  [[nodiscard]] std::string_view text() const { return {reinterpret_cast<char const*>(data_), size_}; }
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }
 
  private:
