@@ -121,8 +121,7 @@ inline nlohmann::ordered_json tokenizer_config(tokenizer_spec const& spec, std::
 
 inline void copy_file(std::filesystem::path const& from, std::filesystem::path const& to) {
   io::mapped_file const map(from);
-  io::write_atomically(to,
-                       std::string_view(reinterpret_cast<char const*>(map.bytes().data()), map.bytes().size()));
+  io::write_atomically(to, map.text());
 }
 
 }  // namespace detail

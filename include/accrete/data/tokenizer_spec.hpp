@@ -48,6 +48,8 @@ struct tokenizer_spec {
   bool add_bos = false;       ///< whether the model expects `bos` in front of every text
   bool add_eos = false;       ///< and `eos` behind it
 
+  /// How messages begin.
+  [[nodiscard]] std::string where() const { return "data::tokenizer" + (source.empty() ? "" : " " + source); }
   /// The merge of a file that lists pairs instead of strings.
   void add_merge(std::string_view left, std::string_view right) {
     merges.push_back(std::string(left).append(1, ' ').append(right));

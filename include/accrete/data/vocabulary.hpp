@@ -18,8 +18,7 @@ namespace accrete::inline v0::data {
 namespace detail {
 [[noreturn]] inline void bad_tokenizer(tokenizer_spec const& spec, std::string const& got,
                                        std::string const& expected) {
-  throw io_error("data::tokenizer" + (spec.source.empty() ? "" : " " + spec.source), got, expected,
-                 "the file may be damaged or of another kind");
+  throw io_error(spec.where(), got, expected, "the file may be damaged or of another kind");
 }
 }  // namespace detail
 
