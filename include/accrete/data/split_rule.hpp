@@ -2,11 +2,13 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "accrete/core/error.hpp"
 #include "accrete/data/oniguruma.hpp"
 #include "accrete/data/split_step.hpp"
+#include "accrete/data/tokenizer_spec.hpp"
 #include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::data {
@@ -53,6 +55,14 @@ inline split_rule const& find_split_rule(std::string_view name,
   steps.push_back(rule.pattern.empty() ? gpt2_step()
                                        : split_step{pcre2_pattern(rule.pattern, "data::split_rule")});
   return fused(std::move(steps));
+}
+/// The steps of a specification, by themselves or by name. Throws `io_error` on an unknown name.
+[[nodiscard]] inline std::vector<split_step> steps_of(tokenizer_spec const& spec) {
+  return spec.steps ? fused(*spec.steps) : steps_of(find_split_rule(spec.split, spec.where()));
+}
+/// Whether a word that is a token is taken as it is, likewise.
+[[nodiscard]] inline bool takes_whole_words(tokenizer_spec const& spec) {
+  return spec.steps ? spec.ignore_merges : find_split_rule(spec.split, spec.where()).whole_words;
 }
 
 }  // namespace accrete::inline v0::data
