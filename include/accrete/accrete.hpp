@@ -78,6 +78,8 @@
 #include "accrete/train/progress.hpp"
 #include "accrete/train/recipe.hpp"
 #include "accrete/train/records.hpp"
+#include "accrete/train/run_data.hpp"
+#include "accrete/train/run_recorder.hpp"
 #include "accrete/train/run_state.hpp"
 #include "accrete/train/trainer.hpp"
 

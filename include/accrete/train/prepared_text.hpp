@@ -11,7 +11,7 @@
 #include "accrete/distill/teacher_cache.hpp"
 #include "accrete/distill/teacher_states.hpp"
 #include "accrete/train/recipe.hpp"
-#include "accrete/train/trainer.hpp"
+#include "accrete/train/run_data.hpp"
 
 namespace accrete::inline v0::train {
 

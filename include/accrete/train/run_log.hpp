@@ -11,8 +11,10 @@
 #include "accrete/core/format.hpp"
 #include "accrete/io/line_log.hpp"
 #include "accrete/train/log_lines.hpp"
+#include "accrete/train/records.hpp"
 #include "accrete/train/run_facts.hpp"
-#include "accrete/train/trainer.hpp"
+#include "accrete/train/run_recorder.hpp"
+#include "accrete/train/run_state.hpp"
 
 namespace accrete::inline v0::train {
 
