@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "accrete/train/checkpoint_file.hpp"
+#include "accrete/train/checkpoint_tensors.hpp"
+#include "accrete/train/run_facts.hpp"
 #include "fuzz.hpp"
 #include "safetensors_mutator.hpp"
 #include "small_student.hpp"
