@@ -1,0 +1,154 @@
+"""Runs step_bench and peer.py, each measurement as a process of its own, so that peaks of memory are its own, too."""
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PRECISIONS = {"f32": ["full"], "bf16": ["autocast", "pure"]}
+SMALL = ["--vocabulary", "1000", "--width", "192", "--teacher-layers", "3", "--documents", "4", "--length", "64"]
+
+
+class Failed(Exception):
+    """A program ended with an error; its last words."""
+
+
+def seconds(m):
+    return statistics.median(m["seconds"])
+
+
+def tokens_per_second(m):
+    return m["tokens"] / seconds(m)
+
+
+def flops(m):
+    return m["operations"] / seconds(m)
+
+
+def gemm(m):
+    """The provider's own rate, before and after the steps of all turns."""
+    return statistics.median(m["gemm"])
+
+
+def way_of(m):
+    """How PyTorch did it, in words."""
+    precision = [m["precision"]] if m["dtype"] == "bf16" else []
+    return " ".join([m["how"], *precision, *(["chunked"] if m["loss"] == "chunked" else [])])
+
+
+class Measurements:
+    """Everything measured in a run, once for all rows that ask. Where it is measured `again`, in a later turn, seconds and
+    rates are added to those that are there, and peaks are the largest."""
+
+    def __init__(self, bench, work, turns, repetitions, small):
+        self.bench, self.work, self.turns, self.repetitions, self.small = bench, work, turns, repetitions, small
+        self.done, self.fastest_ways = {}, {}
+        self.load, self.torch = 0.0, ""
+        self.start = time.monotonic()
+
+    def say(self, text):
+        print(f"[{time.monotonic() - self.start:4.0f} s] {text}", file=sys.stderr, flush=True)
+
+    def run(self, command, threads):
+        """A program's line of JSON."""
+        self.load = max(self.load, os.getloadavg()[0])
+        inductor = os.path.join(self.work, "inductor")
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads), TORCHINDUCTOR_CACHE_DIR=inductor,
+                           PYTHONDONTWRITEBYTECODE="1")
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+        if ended.returncode != 0:
+            raise Failed(f"{' '.join(command)}\n{(ended.stderr or ended.stdout)[-2000:]}")
+        m = json.loads(ended.stdout.splitlines()[-1])
+        m["gemm"] = [m[k] for k in ("gemm_before", "gemm_after") if k in m]
+        self.torch = m.get("torch", self.torch)
+        return m
+
+    def measure(self, key, command, threads, again):
+        if key in self.done and not again:
+            return self.done[key]
+        m = self.run([*command, "--threads", str(threads), "--repetitions", str(self.repetitions)], threads)
+        self.say(f"{' '.join(map(str, key))}: {seconds(m):.3f} s, {tokens_per_second(m):,.0f} tokens/s")
+        if key not in self.done:
+            self.done[key] = m
+            return m
+        old = self.done[key]
+        for many in ("seconds", "gemm"):
+            old[many] += m[many]
+        old["above_state_bytes"] = max(old["above_state_bytes"], m["above_state_bytes"])
+        return old
+
+    def step_program(self, vocabulary):
+        sizes = SMALL if self.small else ["--vocabulary", str(vocabulary)]
+        return [os.path.join(self.bench, "step_bench"), "step", *sizes]
+
+    def ours(self, vocabulary, dtype, provider="onednn", threads=2, cached=False, recompute="none", again=False):
+        teacher = "cached" if cached else "live"
+        key = ("ours", vocabulary, dtype, provider, f"threads={threads}", teacher, f"recompute={recompute}")
+        command = [*self.step_program(vocabulary), "--dtype", dtype, "--provider", provider, "--recompute", recompute]
+        if cached:
+            command += ["--teacher-cache", os.path.join(self.work, "teacher-states")]
+        return self.measure(key, command, threads, again)
+
+    def exported(self, vocabulary):
+        """The folder of the weights that both are measured on."""
+        folder = os.path.join(self.work, f"export-{'small' if self.small else vocabulary}")
+        mark = os.path.join(folder, "complete")
+        if not os.path.exists(mark):
+            self.say(f"writing the weights of vocabulary {vocabulary:,}")
+            shutil.rmtree(folder, ignore_errors=True)
+            self.run([*self.step_program(vocabulary), "--repetitions", "1", "--export", folder], 2)
+            open(mark, "w").close()
+        return folder
+
+    def peer(self, vocabulary, dtype, way, threads=2, cached=False, again=False):
+        """`way`: (how, precision, loss). Its losses are held against ours first."""
+        teacher = "cached" if cached else "live"
+        key = ("peer", vocabulary, dtype, *way, f"threads={threads}", teacher)
+        if key in self.done and not again:
+            return self.done[key]
+        expected = self.ours(vocabulary, dtype)
+        how, precision, loss = way
+        command = [sys.executable, os.path.join(HERE, "peer.py"), "step", "--export", self.exported(vocabulary)]
+        command += ["--dtype", dtype, "--how", how, "--precision", precision, "--loss", loss, "--teacher", teacher]
+        command += ["--expect", json.dumps({name: expected[name] for name in ("kd", "ce", "gradient_norm")})]
+        return self.measure(key, command, threads, again)
+
+    def attention(self, documents, dtype, peers, again=False):
+        ours = [os.path.join(self.bench, "step_bench"), "attention", "--provider", "onednn"]
+        program = [sys.executable, os.path.join(HERE, "peer.py"), "attention"] if peers else ours
+        key = ("peer" if peers else "ours", "attention", documents, dtype)
+        return self.measure(key, [*program, "--documents", documents, "--dtype", dtype], 2, again)
+
+    def ways(self, vocabulary, dtype):
+        """All that PyTorch offers, fastest first: eager and compiled, in each precision, and a chunked loss in the best."""
+        def by_speed(ways):
+            return sorted(ways, key=lambda way: -tokens_per_second(self.peer(vocabulary, dtype, way)))
+
+        hows = ("eager",) if self.small else ("eager", "compiled")
+        whole = by_speed([(how, precision, "whole") for how in hows for precision in PRECISIONS[dtype]])
+        return by_speed([*whole, (hows[-1], whole[0][1], "chunked")])
+
+    def fastest(self, vocabulary, dtype):
+        """Its fastest way in the first turn; the other turns are ours and that one's. // (how, precision, loss)"""
+        if (vocabulary, dtype) not in self.fastest_ways:
+            self.ours(vocabulary, dtype)
+            way = self.ways(vocabulary, dtype)[0]
+            for _ in range(1, self.turns):
+                self.ours(vocabulary, dtype, again=True)
+                self.peer(vocabulary, dtype, way, again=True)
+            self.fastest_ways[vocabulary, dtype] = way
+        return self.fastest_ways[vocabulary, dtype]
+
+    def both(self, vocabulary, dtype):
+        """Ours and its fastest."""
+        way = self.fastest(vocabulary, dtype)
+        return self.ours(vocabulary, dtype), self.peer(vocabulary, dtype, way)
+
+    def by_turns(self, *calls):
+        """Each call(again) once a turn; what they gave in the last one, which holds all turns."""
+        for turn in range(self.turns):
+            given = [call(turn > 0) for call in calls]
+        return given
