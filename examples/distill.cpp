@@ -8,6 +8,7 @@
 #include <accrete/io/line_log.hpp>
 #include <accrete/io/writable_folder.hpp>
 #include <accrete/model/save_pretrained.hpp>
+#include <accrete/train/profile_report.hpp>
 #include <accrete/train/progress.hpp>
 #include <accrete/train/run_log.hpp>
 #include <accrete/train/stop_signal.hpp>
@@ -33,6 +34,7 @@ int main(int argc, char** argv) {
   ac::recipe recipe{.steps = 64, .batch_tokens = 256, .peak_learning_rate = 2e-4};
   ac::train::text_options text_options;
   ac::train::checkpoint_options keep;
+  std::filesystem::path trace;
   int threads = 0;
   CLI::App app{"Distils one student: " + student::configuration_name() + "."};
   app.add_option("--teacher", teacher_file,
@@ -47,6 +49,8 @@ int main(int argc, char** argv) {
   app.add_option("--cache", cache,
                  "folder for the teacher's states; none: the teacher runs inside each update");
   app.add_option("--threads", threads, "0: all")->capture_default_str()->check(CLI::Range(0, 1024));
+  app.add_option("--profile", trace,
+                 "say where the time goes, and write a trace there that chrome://tracing or ui.perfetto.dev opens");
   options::declare(app, recipe);
   options::declare(app, keep);
   std::map<std::string, ac::train::resume> const ways{{"auto", ac::train::resume::automatic},
@@ -72,8 +76,10 @@ int main(int argc, char** argv) {
     ac::io::folder_lock const lock(out);
     ac::io::remove_leftovers(out);
     keep.folder = out / "checkpoints";
-    auto teacher =
-        ac::load_teacher<backend>(teacher_file, threads > 0 ? backend(threads) : backend(), text.length);
+    ac::profile profile;
+    auto context = threads > 0 ? backend(threads) : backend();
+    if (!trace.empty()) context.profile_into(&profile);
+    auto teacher = ac::load_teacher<backend>(teacher_file, context, text.length);
     auto const corpus = ac::data::open(text.paths, teacher.tokenizer(), text.how());
 
     student model(teacher, recipe.seed);
@@ -94,6 +100,10 @@ int main(int argc, char** argv) {
     log.append({{"kind", "begin"}, {"recipe", ac::train::to_json(ac::train::facts_of(recipe))}});
     auto const result =
         ac::distill(model, teacher, corpus, recipe, text_options, log.attach(events), std::move(keep));
+    if (!trace.empty()) {
+      fmt::print("{}", ac::train::profile_table(profile));
+      ac::train::write_trace(profile, trace);
+    }
     if (!result.finished) {
       line.note(fmt::format("stopped after step {}: the same command goes on from there", result.steps.size()));
       return options::stopped();

@@ -65,6 +65,12 @@ inline void declare(CLI::App& app, accrete::recipe& r) {
   add("--alpha", r.alpha, "weight of the distillation loss");
   add("--gamma", r.gamma, "weight of the cross-entropy");
   add("--logits-bytes", r.logits_bytes, "budget of the slice of both models' logits that exists at once");
+  app.add_option_function<std::string>(
+         "--recompute", [&r](std::string const& name) { r.recompute = *accrete::recomputation_of(name); },
+         "what is made again rather than kept: less memory, more time, the same numbers")
+      ->default_str("none")
+      ->check(CLI::IsMember({"none", "mlp", "layer", "block"}))
+      ->group("Training");
   add("--evaluate-every", r.evaluate_every, "updates between evaluations; 0: at the end of phases");
   add("--skip-nonfinite", r.skip_nonfinite,
       "updates that may be passed over for a loss or gradient that is not finite");

@@ -18,7 +18,7 @@ namespace test {
 template <class T = double>
 class matrix {
  public:
-  static constexpr T guard = T(-12345.5);
+  static constexpr T guard = T(-12288);
 
   matrix(accrete::index_t rows, accrete::index_t columns, accrete::index_t pad = 0)
       : pad_(pad), whole_({rows, columns + 2 * pad}) {

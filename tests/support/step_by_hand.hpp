@@ -101,6 +101,7 @@ void enlarge_weights(Model& m, accrete::seed s = {3}) {
     using scalar = typename decltype(flat)::value_type;
     for (accrete::index_t i = 0; i < flat.size(); ++i)
       flat(i) = static_cast<scalar>((gain ? 1.0 : 0.0) + 0.4 * stream.normal(std::uint64_t(i)));
+    p.refresh(m.context());
   });
 }
 template <class Model>
@@ -113,7 +114,9 @@ void zero_gradients(Model& m) {
 template <class Model>
 void descend(Model& m, double rate) {
   m.parameters([&](auto& p) {
-    if (p.trainable()) accumulate(m.context(), -rate, p.gradient.view(), p.value.view());
+    if (!p.trainable()) return;
+    accumulate(m.context(), -rate, p.gradient.view(), p.value.view());
+    p.refresh(m.context());
   });
 }
 
@@ -141,7 +144,7 @@ class step_by_hand {
   void see(batch_type const& batch) {
     batch_ = accrete::model::views_of(batch);
     weights.per_target = batch.num_targets > 0 ? 1.0 / double(batch.num_targets) : 1.0;
-    teacher_hidden_ = teacher_.forward(batch_, teacher_workspace_);
+    teacher_hidden_ = room_.hold(teacher_.context(), teacher_.forward(batch_, teacher_workspace_));
   }
   accrete::distillation::loss_sums losses() { return run(false); }
   /// Adds to the gradients of what trains.
@@ -150,7 +153,7 @@ class step_by_hand {
     auto const sums = losses();
     return weights.per_target * (weights.alpha * sums.kd + weights.gamma * sums.ce);
   }
-  [[nodiscard]] accrete::model::matrix<backend_type> teacher_hidden() const { return teacher_hidden_; }
+  [[nodiscard]] accrete::model::matrix_in<backend_type> teacher_hidden() const { return teacher_hidden_; }
   /// What the student's head reads.
   std::vector<double> hidden() { return named("", student_.forward(batch_, workspace)).numbers; }
 
@@ -172,7 +175,8 @@ class step_by_hand {
   typename accrete::teacher<backend_type>::workspace teacher_workspace_;
   accrete::distillation::vocabulary_head<backend_type> head_;
   accrete::model::token_batch<typename backend_type::space> batch_;
-  accrete::model::matrix<backend_type> teacher_hidden_;
+  accrete::model::operand_room<backend_type> room_;
+  accrete::model::matrix_in<backend_type> teacher_hidden_;
 };
 
 /// How one named weight's gradient compares with central differences of the objective.

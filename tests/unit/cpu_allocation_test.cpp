@@ -31,6 +31,9 @@ using test::normal;
 
 namespace {
 
+/// What a library takes for its own products is not ours to count.
+using own_backend = ac::cpu::backend<float, ac::cpu::eigen_gemm>;
+
 /// Every operation once, at the sizes of a small step of `tokens` tokens.
 class step {
  public:
@@ -55,7 +58,7 @@ class step {
         cosines_(tokens, 8),
         sines_(tokens, 8) {}
 
-  void operator()(ac::cpu::backend<float> const& ctx) {
+  void operator()(own_backend const& ctx) {
     ac::view<std::int32_t const, 1> const targets(targets_.data(), {tokens_});
     ac::view<index_t const, 1> const documents(documents_.data(), {4});
     ac::attention_shape const shape{6, 3, 16, 0.25};
@@ -83,7 +86,7 @@ class step {
                        wide_.view().column_slice(0, 96), dk_, dv_);
     swiglu(ctx, wide_, y_);
     swiglu_backward(ctx, wide_, y_, wide2_);
-    distillation_loss(ctx, teacher_, logits_, targets, {2.0, 0.7, 0.3, 0.1}, {sums, {2}});
+    distillation_loss(ctx, teacher_, logits_, logits_, targets, {2.0, 0.7, 0.3, 0.1}, {sums, {2}});
     cross_entropy(ctx, teacher_, targets, {sums, {1}});
     adamw(ctx, flat(y_), flat(x_), flat(wide_).slice(0, tokens_ * 96), flat(wide2_).slice(0, tokens_ * 96), {});
     squares += sum_of_squares(ctx, flat(y_));
@@ -104,7 +107,7 @@ class step {
 }  // namespace
 
 TEST_CASE("cpu backend allocates nothing after its first step, nor for smaller ones", "[cpu][backend]") {
-  ac::cpu::backend<float> const ctx(2);
+  own_backend const ctx(2);
   step large(300);
   step small(40);
   std::size_t before = test::bytes_requested;

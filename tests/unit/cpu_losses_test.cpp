@@ -49,8 +49,8 @@ TEMPLATE_LIST_TEST_CASE("distillation loss agrees with plain loops", "[cpu][loss
           auto wide_student = widened(student);
           double sums[2] = {10, 20};
           double expected[2] = {10, 20};
-          distillation_loss(ctx, teacher, student, ids(targets), weights, {sums, {2}});
-          distillation_loss(oracle, wide_teacher, wide_student, ids(targets), weights, {expected, {2}});
+          distillation_loss(ctx, teacher, student, student, ids(targets), weights, {sums, {2}});
+          distillation_loss(oracle, wide_teacher, wide_student, wide_student, ids(targets), weights, {expected, {2}});
           CAPTURE(rows, vocabulary, tau, gap);
           REQUIRE(std::abs(sums[0] - expected[0]) <= tolerance<T> * std::abs(expected[0]));
           REQUIRE(std::abs(sums[1] - expected[1]) <= tolerance<T> * std::abs(expected[1]));
@@ -94,8 +94,8 @@ TEMPLATE_LIST_TEST_CASE("distillation loss of logits far apart does not overflow
   double sums[2] = {};
   double expected[2] = {};
   ac::distillation_weights const weights{2.0, 0.7, 0.3, 1.0};
-  distillation_loss(ac::cpu::backend<T>(1), teacher, student, ids(targets), weights, {sums, {2}});
-  distillation_loss(oracle, wide_teacher, wide_student, ids(targets), weights, {expected, {2}});
+  distillation_loss(ac::cpu::backend<T>(1), teacher, student, student, ids(targets), weights, {sums, {2}});
+  distillation_loss(oracle, wide_teacher, wide_student, wide_student, ids(targets), weights, {expected, {2}});
   REQUIRE(std::abs(sums[0] - expected[0]) < 1e-6);
   REQUIRE(std::abs(sums[1] - expected[1]) < tolerance<T> * expected[1]);
   REQUIRE(distance(student, wide_student) < tolerance<T>);
@@ -118,8 +118,8 @@ TEMPLATE_LIST_TEST_CASE("distillation loss skips entries that both sides exclude
     double sums[2] = {};
     double expected[2] = {};
     ac::distillation_weights const weights{tau, 0.7, 0.3, 1.0};
-    distillation_loss(ac::cpu::backend<T>(2), teacher, student, ids(targets), weights, {sums, {2}});
-    distillation_loss(oracle, wide_teacher, wide_student, ids(targets), weights, {expected, {2}});
+    distillation_loss(ac::cpu::backend<T>(2), teacher, student, student, ids(targets), weights, {sums, {2}});
+    distillation_loss(oracle, wide_teacher, wide_student, wide_student, ids(targets), weights, {expected, {2}});
     REQUIRE(std::isfinite(expected[0]));
     REQUIRE(std::abs(sums[0] - expected[0]) < tolerance<T> * expected[0]);
     REQUIRE(std::abs(sums[1] - expected[1]) < tolerance<T> * expected[1]);
@@ -133,7 +133,7 @@ TEST_CASE("distillation loss of a student that equals its teacher has no diverge
   auto student = copy_of(teacher);
   std::vector<std::int32_t> const targets{1, 2, 3, 4};
   double sums[2] = {};
-  distillation_loss(ac::cpu::backend<float>(2), teacher, student, ids(targets), {1.5, 1.0, 0.0, 1.0},
+  distillation_loss(ac::cpu::backend<float>(2), teacher, student, student, ids(targets), {1.5, 1.0, 0.0, 1.0},
                     {sums, {2}});
   REQUIRE(std::abs(sums[0]) < 1e-6);
   for (index_t i = 0; i < 4; ++i) {
@@ -149,7 +149,7 @@ TEST_CASE("distillation loss of a logit that is not a number is not a number", "
     std::vector<std::int32_t> const targets{5};
     double sums[3] = {};
     cross_entropy(ac::cpu::backend<float>(1), student, ids(targets), {&sums[2], {1}});
-    distillation_loss(ac::cpu::backend<float>(1), teacher, student, ids(targets), {}, {sums, {2}});
+    distillation_loss(ac::cpu::backend<float>(1), teacher, student, student, ids(targets), {}, {sums, {2}});
     REQUIRE(std::isnan(sums[0]));
     REQUIRE(std::isnan(sums[1]));
     REQUIRE(std::isnan(sums[2]));
@@ -164,7 +164,7 @@ TEST_CASE("distillation loss does not read rows that are ignored, and zeroes the
   }
   std::vector<std::int32_t> const targets{ac::ignore_target, 4};
   double sums[2] = {};
-  distillation_loss(ac::cpu::backend<float>(1), teacher, student, ids(targets), {}, {sums, {2}});
+  distillation_loss(ac::cpu::backend<float>(1), teacher, student, student, ids(targets), {}, {sums, {2}});
   REQUIRE(std::abs(sums[1] - std::log(9.0)) < 1e-6);
   for (index_t i = 0; i < 9; ++i) REQUIRE(student(0, i) == 0.0F);
 }
@@ -175,13 +175,13 @@ TEST_CASE("losses refuse a target past the vocabulary by position and value", "[
   double sums[2] = {};
   for (std::int32_t const bad : {9, -2}) {
     std::vector<std::int32_t> const targets{1, ac::ignore_target, bad, 100};
-    REQUIRE_THROWS_WITH(distillation_loss(ctx, teacher, student, ids(targets), {}, {sums, {2}}),
+    REQUIRE_THROWS_WITH(distillation_loss(ctx, teacher, student, student, ids(targets), {}, {sums, {2}}),
                         Catch::Matchers::ContainsSubstring("target " + std::to_string(bad) + " at position 2"));
     REQUIRE_THROWS_WITH(cross_entropy(ctx, teacher, ids(targets), {sums, {2}}),
                         Catch::Matchers::ContainsSubstring("target " + std::to_string(bad) + " at position 2"));
   }
   std::vector<std::int32_t> const targets{1, 2, 3, 4};
-  REQUIRE_THROWS_AS(distillation_loss(ctx, teacher, student, ids(targets), {0.0, 1, 1, 1}, {sums, {2}}),
+  REQUIRE_THROWS_AS(distillation_loss(ctx, teacher, student, student, ids(targets), {0.0, 1, 1, 1}, {sums, {2}}),
                     ac::config_error);
   REQUIRE(sums[0] == 0.0);
 }
@@ -194,7 +194,7 @@ TEST_CASE("losses give the same bits on every run and for every number of thread
     auto student = copy_of(logits);
     double sums[3] = {};
     ac::cpu::backend<float> const ctx(threads);
-    distillation_loss(ctx, teacher, student, ids(targets), {2.0, 0.7, 0.3, 0.1}, {sums, {2}});
+    distillation_loss(ctx, teacher, student, student, ids(targets), {2.0, 0.7, 0.3, 0.1}, {sums, {2}});
     cross_entropy(ctx, logits, ids(targets), {&sums[2], {1}});
     return std::tuple(std::vector<float>(student.view().data, student.view().data + student.view().size()),
                       sums[0], sums[1], sums[2]);

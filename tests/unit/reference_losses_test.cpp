@@ -28,7 +28,7 @@ result distil(matrix<> const& teacher, matrix<> const& student, test::ids const&
   result r{0, 0, matrix<>(student.view().rows(), student.view().columns())};
   r.gradient.copy_from(student);
   test::vector<> sums(2);
-  distillation_loss(ctx, teacher, r.gradient, targets, weights, sums);
+  distillation_loss(ctx, teacher, r.gradient, r.gradient, targets, weights, sums);
   r.kd = sums(0);
   r.ce = sums(1);
   return r;
@@ -137,7 +137,7 @@ TEST_CASE("reference losses survive logits past the range of exp", "[reference][
   test::matrix<float> const flat(1, 3, {0, 0, -200});
   test::matrix<float> student(1, 3, {0, 0, -200});
   test::vector<> sums(2);
-  distillation_loss(single, flat, student, test::ids{0}, kd_only(1.0), sums);
+  distillation_loss(single, flat, student, student, test::ids{0}, kd_only(1.0), sums);
   REQUIRE(std::abs(sums(0)) < 1e-12);
 }
 
@@ -158,7 +158,7 @@ TEST_CASE("reference distillation loss has the gradient of its value", "[referen
   auto const loss = [&] {
     test::vector<> sums(2);
     work.copy_from(student);
-    distillation_loss(ctx, teacher, work, targets, weights, sums);
+    distillation_loss(ctx, teacher, work, work, targets, weights, sums);
     return weights.per_target * (weights.alpha * sums(0) + weights.gamma * sums(1));
   };
   loss();
@@ -236,7 +236,8 @@ TEST_CASE("reference losses build their sums over slices of any length", "[refer
     for (index_t first = 0; first < 7; first += length) {
       index_t const n = std::min(length, 7 - first);
       cross_entropy(ctx, gradient.view().slice(first, n), targets.view().slice(first, n), ce);
-      distillation_loss(ctx, teacher.view().slice(first, n), gradient.view().slice(first, n),
+      auto const slice = gradient.view().slice(first, n);
+      distillation_loss(ctx, teacher.view().slice(first, n), slice, slice,
                         targets.view().slice(first, n), weights, sums);
     }
     REQUIRE(std::abs(sums(0) - 1.0 - whole.kd) < 1e-13);
@@ -258,7 +259,7 @@ TEST_CASE("reference losses refuse targets past the vocabulary and name them", "
                           "ignore it";
     REQUIRE_THROWS_AS(cross_entropy(ctx, student, targets, sums), shape_error);
     REQUIRE_THROWS_WITH(cross_entropy(ctx, student, targets, sums), "cross_entropy:" + expected);
-    REQUIRE_THROWS_WITH(distillation_loss(ctx, teacher, student, targets, {}, sums),
+    REQUIRE_THROWS_WITH(distillation_loss(ctx, teacher, student, student, targets, {}, sums),
                         "distillation_loss:" + expected);
   }
 }
@@ -268,15 +269,15 @@ TEST_CASE("reference losses refuse shapes and temperatures that cannot work", "[
   matrix<> student(3, 5);
   test::ids const targets{0, 1, 2}, two{0, 1};
   test::vector<> sums(2), one(1), none(0);
-  REQUIRE_THROWS_WITH(distillation_loss(ctx, narrow, student, targets, {}, sums),
+  REQUIRE_THROWS_WITH(distillation_loss(ctx, narrow, student, student, targets, {}, sums),
                       "distillation_loss: got teacher [3, 4], expected [3, 5]");
-  REQUIRE_THROWS_AS(distillation_loss(ctx, teacher, student, two, {}, sums), shape_error);
-  REQUIRE_THROWS_AS(distillation_loss(ctx, teacher, student, targets, {}, one), shape_error);
+  REQUIRE_THROWS_AS(distillation_loss(ctx, teacher, student, student, two, {}, sums), shape_error);
+  REQUIRE_THROWS_AS(distillation_loss(ctx, teacher, student, student, targets, {}, one), shape_error);
   REQUIRE_THROWS_AS(cross_entropy(ctx, teacher, two, sums), shape_error);
   REQUIRE_THROWS_AS(cross_entropy(ctx, teacher, targets, none), shape_error);
   for (double tau : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()}) {
     distillation_weights weights;
     weights.temperature = tau;
-    REQUIRE_THROWS_AS(distillation_loss(ctx, teacher, student, targets, weights, sums), config_error);
+    REQUIRE_THROWS_AS(distillation_loss(ctx, teacher, student, student, targets, weights, sums), config_error);
   }
 }

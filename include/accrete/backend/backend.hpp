@@ -15,8 +15,10 @@
 /// gradients of parameters (dgain, dw) are always added to.
 namespace accrete::inline v0 {
 
-/// Element types and the memory they live in. `scalar` is what matrices and activations hold, `real` what
-/// statistics, sums and the optimizer hold.
+/// Element types and the memory they live in. `scalar` is what products read: weights of matrices, and
+/// activations that meet them. `real` is what everything else holds: residual streams and their gradients,
+/// vectors (gains, biases), statistics, logits, gradients of weights and the optimizer's state. They may be the
+/// same type; where both stand in one row of a signature below, either is taken.
 template <class B>
 concept has_types = requires {
   typename B::scalar;
@@ -42,72 +44,95 @@ struct of_backend {
   using sums = view<double, 1, typename B::space>;
   using host_in = view<scalar const, 1, mem::host>;
   using host_out = view<scalar, 1, mem::host>;
+  using host_real_in = view<real const, 1, mem::host>;
+  using host_real_out = view<real, 1, mem::host>;
 };
 
-/// Moving and filling. `upload` and `download` cross between host memory and the backend's.
+/// Moving and filling, of `scalar` as of `real`. `upload` and `download` cross between host memory and the
+/// backend's. `copy` of matrices also goes from one format to the other.
 template <class B, class V = of_backend<B>>
-concept has_memory_operations = requires(B const& ctx, typename V::in1 in, typename V::out1 out,
-                                         typename V::host_in host_in, typename V::host_out host_out) {
+concept has_memory_operations =
+    requires(B const& ctx, typename V::in1 in, typename V::out1 out, typename V::host_in host_in,
+             typename V::host_out host_out, typename V::in2 in2, typename V::out2 out2) {
   upload(ctx, host_in, out);
   download(ctx, in, host_out);
   copy(ctx, in, out);
   zero(ctx, out);
+  copy(ctx, in2, out2);
+} && requires(B const& ctx, typename V::real_in1 in, typename V::real_out1 out, typename V::host_real_in host_in,
+              typename V::host_real_out host_out, typename V::real_in2 in2, typename V::real_out2 out2,
+              typename V::in2 narrow_in2, typename V::out2 narrow_out2) {
+  upload(ctx, host_in, out);
+  download(ctx, in, host_out);
+  copy(ctx, in, out);
+  zero(ctx, out);
+  copy(ctx, in2, out2);
+  copy(ctx, in2, narrow_out2);
+  copy(ctx, narrow_in2, out2);
 };
 
 /// The three products of a linear map y = x W^T:
-///   linear:                 x [T, in], w [out, in] -> y [T, out]
-///   linear_backward_input:  dy [T, out], w [out, in] -> dx [T, in]
-///   linear_backward_weight: dy [T, out], x [T, in] -> dw [out, in]
+///   linear:                 x [T, in], w [out, in] -> y [T, out], `scalar` or `real`
+///   linear_backward_input:  dy [T, out], w [out, in] -> dx [T, in], `scalar` or `real`
+///   linear_backward_weight: dy [T, out], x [T, in] -> dw [out, in], `real`
 /// and a bias beside it:
-///   add_bias:               y [T, out] += bias [out], in every row, in place
+///   add_bias:               y [T, out] += bias [out], in every row, in place; y `scalar` or `real`
 ///   add_bias_backward:      dy [T, out] -> dbias [out], the sum over tokens, added to
 template <class B, class V = of_backend<B>>
-concept has_linear = requires(B const& ctx, typename V::in2 in, typename V::out2 out, typename V::in1 bias,
-                              typename V::out1 dbias, store how) {
+concept has_linear =
+    requires(B const& ctx, typename V::in2 in, typename V::out2 out, typename V::real_out2 real_out,
+             typename V::real_in1 bias, typename V::real_out1 dbias, store how) {
   linear(ctx, in, in, out, how);
+  linear(ctx, in, in, real_out, how);
   linear_backward_input(ctx, in, in, out, how);
-  linear_backward_weight(ctx, in, in, out, how);
+  linear_backward_input(ctx, in, in, real_out, how);
+  linear_backward_weight(ctx, in, in, real_out, how);
   add_bias(ctx, bias, out);
+  add_bias(ctx, bias, real_out);
   add_bias_backward(ctx, in, dbias);
 };
 
-/// Whole-tensor arithmetic. add: out = a + b (in place on either). scale: out = c a (in place).
+/// Whole-tensor arithmetic of `real`. add: out = a + b (in place on either). scale: out = c a (in place).
 /// accumulate: out += c a.
 template <class B, class V = of_backend<B>>
-concept has_arithmetic = requires(B const& ctx, typename V::in2 in, typename V::out2 out, double c) {
+concept has_arithmetic = requires(B const& ctx, typename V::real_in2 in, typename V::real_out2 out, double c) {
   add(ctx, in, in, out);
   scale(ctx, c, in, out);
   accumulate(ctx, c, in, out);
 };
 
 /// RMS norm over the last dimension, y = gain * x * rstd, rstd = 1 / sqrt(mean(x^2) + eps) in `real`.
-///   rms_norm:          x [T, D], gain [D] (empty: no gain) -> y [T, D], rstd [T]
-///   add_rms_norm:      sum = a + b, y = norm(sum) in one pass (sum may alias a or b)
+///   rms_norm:          x [T, D], gain [D] (empty: no gain) -> y [T, D], `scalar` or `real`; rstd [T]
+///   add_rms_norm:      sum = a + b, y = norm(sum) in one pass (sum may alias a or b); y likewise
 ///   rms_norm_backward: dx (store), dgain (added to; empty: not wanted)
 ///   head_rms_norm:     x [T, H * head_dim], gain [head_dim] shared by the H heads -> y, rstd [T, H]; y may be
 ///   x
+/// Rows are of residual streams, `real`; heads of activations, `scalar`.
 template <class B, class V = of_backend<B>>
-concept has_norms = requires(B const& ctx, typename V::in2 in, typename V::in1 gain, typename V::out2 out,
-                             typename V::out1 dgain, typename V::real_out1 rstd, typename V::real_in1 rstd_in,
-                             typename V::real_out2 head_rstd, typename V::real_in2 head_rstd_in, double eps,
-                             store how) {
-  rms_norm(ctx, in, gain, eps, out, rstd);
-  add_rms_norm(ctx, in, in, out, gain, eps, out, rstd);
-  rms_norm_backward(ctx, in, gain, rstd_in, in, out, dgain, how);
+concept has_norms =
+    requires(B const& ctx, typename V::in2 in, typename V::real_in2 real_in, typename V::real_in1 gain,
+             typename V::out2 out, typename V::real_out2 real_out, typename V::real_out1 dgain,
+             typename V::real_out1 rstd, typename V::real_in1 rstd_in, typename V::real_out2 head_rstd,
+             typename V::real_in2 head_rstd_in, double eps, store how) {
+  rms_norm(ctx, real_in, gain, eps, real_out, rstd);
+  rms_norm(ctx, real_in, gain, eps, out, rstd);
+  add_rms_norm(ctx, real_in, real_in, real_out, gain, eps, real_out, rstd);
+  add_rms_norm(ctx, real_in, real_in, real_out, gain, eps, out, rstd);
+  rms_norm_backward(ctx, real_in, gain, rstd_in, real_in, real_out, dgain, how);
   head_rms_norm(ctx, in, gain, eps, out, head_rstd);
   head_rms_norm_backward(ctx, in, gain, head_rstd_in, in, out, dgain, how);
 };
 
-/// embed:     table [V, D], ids [T] -> out [T, D]
+/// embed:     table [V, D] `scalar`, ids [T] -> out [T, D] `real`
 /// rotary_table: cosines, sines [positions, head_dim / 2] of position * frequencies[i], radians in double on
 /// the
 ///            host: how they come from a base, and are scaled, is the model's business
 /// rotary:    half-split pairs (i, i + head_dim / 2) of every head of x [T, H * head_dim], in place
 template <class B, class V = of_backend<B>>
 concept has_positions = requires(B const& ctx, typename V::in2 in, typename V::ids ids, typename V::out2 out,
-                                 typename V::real_out2 table, typename V::real_in2 table_in,
+                                 typename V::real_out2 embedded, typename V::real_out2 table, typename V::real_in2 table_in,
                                  view<double const, 1, mem::host> frequencies, rotation way) {
-  embed(ctx, in, ids, out);
+  embed(ctx, in, ids, embedded);
   rotary_table(ctx, frequencies, table, table);
   rotary(ctx, out, ids, table_in, table_in, way);
 };
@@ -132,24 +157,26 @@ concept has_swiglu = requires(B const& ctx, typename V::in2 in, typename V::out2
 };
 
 /// Losses over a slice of n tokens; sums are added to, so slices build a total.
-///   distillation_loss: teacher logits [n, V] (read), student logits [n, V] (replaced by their gradient),
-///                      targets [n]; sums[0] += tau^2 KL, sums[1] += CE. Rows whose target is ignore_target add
-///                      nothing and get a zero gradient.
+///   distillation_loss: teacher logits [n, V] (read), student logits [n, V] (overwritten), targets [n] ->
+///                      gradient [n, V] `scalar`, which may be the student's logits; sums[0] += tau^2 KL, sums[1]
+///                      += CE. Rows whose target is ignore_target add nothing and get a zero gradient.
 ///   cross_entropy:     logits [n, V] -> sums[0] += CE
 template <class B, class V = of_backend<B>>
-concept has_losses = requires(B const& ctx, typename V::in2 in, typename V::out2 out, typename V::ids targets,
-                              distillation_weights weights, typename V::sums sums) {
-  distillation_loss(ctx, in, out, targets, weights, sums);
+concept has_losses = requires(B const& ctx, typename V::real_in2 in, typename V::real_out2 out,
+                              typename V::out2 gradient, typename V::ids targets, distillation_weights weights,
+                              typename V::sums sums) {
+  distillation_loss(ctx, in, out, gradient, targets, weights, sums);
   cross_entropy(ctx, in, targets, sums);
 };
 
 /// sum_of_squares: in double, and in the same order for a given thread count; not finite if any element isn't.
-/// adamw: parameter, gradient, first and second moment, all [n].
+/// adamw: parameter, gradient, first and second moment, all [n] `real`; `stored` [n] `scalar`, unless empty,
+/// becomes the updated parameter too.
 template <class B, class V = of_backend<B>>
-concept has_optimizer = requires(B const& ctx, typename V::in1 in, typename V::out1 out,
-                                 typename V::real_out1 moment, adamw_step step) {
+concept has_optimizer = requires(B const& ctx, typename V::real_in1 in, typename V::real_out1 out,
+                                 typename V::out1 stored, adamw_step step) {
   { sum_of_squares(ctx, in) } -> std::same_as<double>;
-  adamw(ctx, out, in, moment, moment, step);
+  adamw(ctx, out, in, out, out, step, stored);
 };
 
 /// Everything a student needs. `B::name()` is what reports call it.

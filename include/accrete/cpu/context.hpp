@@ -3,32 +3,45 @@
 #include <cstddef>
 #include <string>
 
+#include "accrete/core/bfloat16.hpp"
 #include "accrete/core/error.hpp"
 #include "accrete/core/view.hpp"
 #include "accrete/cpu/gemm_provider.hpp"
 #include "accrete/cpu/parallel.hpp"
+#include "accrete/backend/profile.hpp"
+#include "accrete/cpu/staging.hpp"
 #include "accrete/tensor/tensor.hpp"
 
 namespace accrete::inline v0::cpu {
 
 struct eigen_gemm;
+struct onednn_gemm;
+#if defined(ACCRETE_WITH_ONEDNN)
+using default_gemm = onednn_gemm;
+#else
+using default_gemm = eigen_gemm;
+#endif
 
 /// The CPU backend's context: how many threads work, and the scratch that operations need between their own
 /// lines. Matrix products come from Gemm, everything else from Eigen arrays and loops that the compiler
-/// vectorizes. Results repeat bit by bit for the same number of threads. One object serves one calling thread
+/// vectorizes. With bfloat16, matrices and what meets them are stored in it, and everything else is float: sums,
+/// residual streams, statistics, losses, gradients of weights, the optimizer's state. Results repeat bit by bit for the same number of threads. One object serves one calling thread
 /// at a time.
-template <class Scalar, class Gemm = eigen_gemm>
+template <class Scalar, class Gemm = default_gemm>
 class backend {
-  static_assert(std::same_as<Scalar, float> || std::same_as<Scalar, double>,
-                "[accrete] cpu::backend: Scalar must be 'float' or 'double'");
+  static_assert(std::same_as<Scalar, float> || std::same_as<Scalar, double> || std::same_as<Scalar, bfloat16>,
+                "[accrete] cpu::backend: Scalar must be 'float', 'double' or 'bfloat16'");
 
  public:
   using scalar = Scalar;
-  using real = Scalar;
+  using real = computed_as<Scalar>;
   using space = mem::host;
   using gemm = Gemm;
 
-  static constexpr char const* name() { return "cpu"; }
+  static char const* name() {
+    static std::string const text = std::string("cpu, products by ") + Gemm::name();
+    return text.c_str();
+  }
 
   /// Works with all threads that OpenMP offers.
   backend() : backend(detail::available_threads()) {}
@@ -38,17 +51,28 @@ class backend {
       throw config_error("cpu::backend", std::to_string(threads) + " threads", "at least 1");
     }
   }
-  /// A copy has the same number of threads and scratch of its own.
-  backend(backend const& other) : threads_(other.threads_) {}
+  /// A copy has the same number of threads and profile, and scratch of its own.
+  backend(backend const& other) : threads_(other.threads_), profile_(other.profile_) {}
   backend(backend&&) noexcept = default;
   backend& operator=(backend other) noexcept {
     threads_ = other.threads_;
+    profile_ = other.profile_;
     scratch_ = static_cast<tensor<std::byte, 1>&&>(other.scratch_);
     return *this;
   }
   ~backend() = default;
 
   [[nodiscard]] int threads() const { return threads_; }
+
+  /// From now on operations of this context, and of its copies made later, are noted in `p`, which must outlive
+  /// them; in none if it is null.
+  void profile_into(profile* p) { profile_ = p; }
+  /// Notes an operation until the result goes out of scope: floating-point operations, where they are what takes
+  /// the time, and elements of `scalar` that are read and written.
+  [[nodiscard]] timed_operation timed(char const* name, double elements, double operations = 0) const {
+    return {profile_, name, operations, elements * double(sizeof(Scalar))};
+  }
+  [[nodiscard]] profile* profiled() const { return profile_; }
 
   /// Room for `count` elements of T, aligned to a cache line, with whatever was there before. It belongs to the
   /// operation that asked, until the next one asks; allocates only when no request was this large yet, and
@@ -63,6 +87,7 @@ class backend {
 
  private:
   int threads_;
+  profile* profile_ = nullptr;
   mutable tensor<std::byte, 1> scratch_;
 };
 

@@ -1,12 +1,15 @@
 #pragma once
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <Eigen/Core>
 
 #include "accrete/backend/types.hpp"
+#include "accrete/core/bfloat16.hpp"
 #include "accrete/core/view.hpp"
 #include "accrete/cpu/gemm_provider.hpp"
 #include "accrete/cpu/parallel.hpp"
+#include "accrete/cpu/staging.hpp"
 #include "accrete/tensor/tensor.hpp"
 
 namespace accrete::inline v0::cpu::detail {
@@ -42,13 +45,19 @@ namespace accrete::inline v0::cpu {
 
 /// Products by Eigen. Each thread multiplies its own rows or columns of the result with Eigen's single-threaded
 /// algorithm, so that none waits for another's packing. It is called below the expressions, which leaves block
-/// sizes and buffers to us: Eigen would take new megabytes for every product.
+/// sizes and buffers to us: Eigen would take new megabytes for every product. Panels of bfloat16 are widened
+/// first, as its own product of them runs at a fifth of the rate.
 struct eigen_gemm {
   static constexpr char const* name() { return "eigen"; }
-
+  /// Whether products of T are no slower than those of float.
   template <class T>
+  static bool multiplies_fast() {
+    return std::same_as<T, float>;
+  }
+
+  template <class T, class R>
   static void multiply(int threads, operand of_a, operand of_b, store how, view<T const, 2> a,
-                       view<T const, 2> b, view<T, 2> c) {
+                       view<T const, 2> b, view<R, 2> c) {
     index_t const m = c.rows();
     index_t const n = c.columns();
     index_t const k = of_a == operand::as_is ? a.columns() : a.rows();
@@ -63,13 +72,9 @@ struct eigen_gemm {
       range const r = by_rows ? detail::part_of(m, part, parts, 4) : detail::part_of(n, part, parts, 48);
       if (r.size() == 0) return;
       if (by_rows) {
-        auto const a_part =
-            of_a == operand::as_is ? a.slice(r.first, r.size()) : a.column_slice(r.first, r.size());
-        serial(of_a, of_b, how, a_part, b, c.slice(r.first, r.size()));
+        serial(of_a, of_b, how, rows_of(of_a, a, r), b, c.slice(r.first, r.size()));
       } else {
-        auto const b_part =
-            of_b == operand::as_is ? b.column_slice(r.first, r.size()) : b.slice(r.first, r.size());
-        serial(of_a, of_b, how, a, b_part, c.column_slice(r.first, r.size()));
+        serial(of_a, of_b, how, a, columns_of(of_b, b, r), c.column_slice(r.first, r.size()));
       }
     });
   }
@@ -102,7 +107,55 @@ struct eigen_gemm {
     }
   };
 
+  /// Rows r of op(m), or its columns.
   template <class T>
+  static view<T const, 2> rows_of(operand of_m, view<T const, 2> m, range r) {
+    return of_m == operand::as_is ? m.slice(r.first, r.size()) : m.column_slice(r.first, r.size());
+  }
+  template <class T>
+  static view<T const, 2> columns_of(operand of_m, view<T const, 2> m, range r) {
+    return rows_of(of_m == operand::as_is ? operand::transposed : operand::as_is, m, r);
+  }
+
+  // A panel of the result is summed in floats, over panels of operands that are widened into buffers.
+  template <class R>
+  static void serial(operand of_a, operand of_b, store how, view<bfloat16 const, 2> a,
+                     view<bfloat16 const, 2> b, view<R, 2> c) {
+    constexpr index_t high = 256, wide = 1024, deep = 768;
+    thread_local tensor<float, 1> memory({high * deep + deep * wide + high * wide});
+    float* const room_a = memory.data();
+    float* const room_b = room_a + high * deep;
+    float* const room_c = room_b + deep * wide;
+    auto const widened = [](view<bfloat16 const, 2> m, float* room) {
+      for (index_t i = 0; i < m.rows(); ++i) detail::convert(m.row(i), m.columns(), room + i * m.columns());
+      return view<float const, 2>(room, m.extents);
+    };
+    index_t const depth = of_a == operand::as_is ? a.columns() : a.rows();
+    for (index_t j = 0; j < c.columns(); j += wide) {
+      range const columns{j, (std::min)(c.columns(), j + wide)};
+      for (index_t i = 0; i < c.rows(); i += high) {
+        range const rows{i, (std::min)(c.rows(), i + high)};
+        view<float, 2> const sum(room_c, {rows.size(), columns.size()});
+        if (depth == 0) std::fill_n(sum.data, sum.size(), 0.0F);
+        for (index_t k = 0; k < depth; k += deep) {
+          range const inner{k, (std::min)(depth, k + deep)};
+          serial<float>(of_a, of_b, k == 0 ? store::replace : store::add,
+                        widened(columns_of(of_a, rows_of(of_a, a, rows), inner), room_a),
+                        widened(rows_of(of_b, columns_of(of_b, b, columns), inner), room_b), sum);
+        }
+        for (index_t r = 0; r < rows.size(); ++r) {
+          R* const to = c.row(i + r) + j;
+          float const* const from = sum.row(r);
+          if (how == store::add)
+            for (index_t n = 0; n < columns.size(); ++n) to[n] = R(float(to[n]) + from[n]);
+          else
+            detail::convert(from, columns.size(), to);
+        }
+      }
+    }
+  }
+
+  template <std::floating_point T>
   static void serial(operand of_a, operand of_b, store how, view<T const, 2> a, view<T const, 2> b,
                      view<T, 2> c) {
     if (how == store::replace) {
@@ -148,5 +201,6 @@ struct eigen_gemm {
 
 static_assert(gemm_provider<eigen_gemm, float>);
 static_assert(gemm_provider<eigen_gemm, double>);
+static_assert(gemm_provider<eigen_gemm, bfloat16> && gemm_provider<eigen_gemm, bfloat16, float>);
 
 }  // namespace accrete::inline v0::cpu

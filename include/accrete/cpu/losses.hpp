@@ -9,6 +9,7 @@
 #include "accrete/cpu/array.hpp"
 #include "accrete/cpu/context.hpp"
 #include "accrete/cpu/parallel.hpp"
+#include "accrete/cpu/staging.hpp"
 
 /// Losses in two sweeps over a row of logits. The first takes the exponentials, chunk by chunk, relative to the
 /// largest logit met so far, and keeps them; the second only scales what was kept.
@@ -56,10 +57,20 @@ struct row_losses {
   double cross_entropy = 0;  // at temperature 1
 };
 
-/// One row: z [V] teacher logits, s [V] student logits, replaced by the gradient.
-template <class T>
-row_losses distil_row(T const* z, T* s, index_t vocabulary, index_t target, distillation_weights const& w,
-                      loss_scratch<T> const& scratch) {
+/// g [n] = entry(i), less `ce` at entry `target` if it is one of them. g may be what `entry` reads.
+template <class T, class G, class Entry>
+void store_gradient(index_t n, G* g, index_t target, T ce, Entry const& entry) {
+  bool const here = target >= 0 && target < n;
+  T const at_target = here ? entry(target) - ce : T(0);
+#pragma omp simd
+  for (index_t i = 0; i < n; ++i) put(g[i], entry(i));
+  if (here) g[target] = G(at_target);
+}
+
+/// One row: z [V] teacher logits, s [V] student logits (overwritten) -> gradient [V], which may be s.
+template <class T, class G>
+row_losses distil_row(T const* z, T* s, G* gradient, index_t vocabulary, index_t target,
+                      distillation_weights const& w, loss_scratch<T> const& scratch) {
   double const inverse_tau = 1.0 / w.temperature;
   T const cool = T(inverse_tau);
   bool const one_temperature = w.temperature == 1.0;
@@ -125,17 +136,17 @@ row_losses distil_row(T const* z, T* s, index_t vocabulary, index_t target, dist
     T const by_student = T(one_temperature ? cooled + plain : cooled);
     T const by_plain = T(plain);
     T const* const e = scratch.teacher + first;
-    T* const g = s + first;
+    T const* const y = s + first;
     if (one_temperature) {
-#pragma omp simd
-      for (index_t i = 0; i < n; ++i) g[i] = g[i] * by_student - e[i] * by_teacher;
+      store_gradient(n, gradient + first, target - first, T(ce),
+                     [=](index_t i) { return y[i] * by_student - e[i] * by_teacher; });
     } else {
       T const* const p = scratch.plain + first;
-#pragma omp simd
-      for (index_t i = 0; i < n; ++i) g[i] = g[i] * by_student - e[i] * by_teacher + p[i] * by_plain;
+      store_gradient(n, gradient + first, target - first, T(ce), [=](index_t i) {
+        return y[i] * by_student - e[i] * by_teacher + p[i] * by_plain;
+      });
     }
   }
-  s[target] -= T(ce);
 
   double const top_gap = (double(student_top) - double(teacher_top)) * inverse_tau;
   return {gap_sum / teacher_sum * inverse_tau + top_gap + std::log(student_sum) - std::log(teacher_sum),
@@ -144,34 +155,38 @@ row_losses distil_row(T const* z, T* s, index_t vocabulary, index_t target, dist
 
 }  // namespace detail
 
-/// teacher [n, V], student [n, V] (replaced by the gradient), targets [n]:
+/// teacher, student [n, V] logits (the student's are overwritten), targets [n] -> gradient [n, V], which may be
+/// the student's logits themselves:
 ///   sums[0] += tau^2 KL(teacher^tau || student^tau), sums[1] += CE, neither times per_target;
 ///   gradient = per_target (alpha tau (p_S^tau - p_T^tau) + gamma (p_S - onehot)).
 /// Rows whose target is ignore_target are not computed and get a zero gradient. An entry of -inf on both sides
 /// is an entry that is not there. Throws shape_error, for a target past the vocabulary too, and config_error
 /// for a temperature that is not above 0.
-template <class T, class Gemm>
-void distillation_loss(backend<T, Gemm> const& ctx, args::in2<T> teacher, args::out2<T> student,
-                       args::ids<> targets, distillation_weights weights, args::sums<> sums) {
+template <class T, class Gemm, class C = computed_as<T>>
+void distillation_loss(backend<T, Gemm> const& ctx, args::in2<C> teacher, args::out2<C> student,
+                       args::out2<T> gradient, args::ids<> targets, distillation_weights weights,
+                       args::sums<> sums) {
   check::shape("distillation_loss", "teacher", teacher, student.extents);
+  check::shape("distillation_loss", "gradient", gradient, student.extents);
   check::shape("distillation_loss", "targets", targets, {student.rows()});
   check::that(sums.rows() >= 2, "distillation_loss", "fewer than 2 sums", "one for tau^2 KL and one for CE");
   check::targets_below("distillation_loss", targets, student.columns());
   check::temperature("distillation_loss", weights.temperature);
-  using scratch_of = detail::loss_scratch<T>;
+  auto const timing = ctx.timed("distillation_loss", (2.0 * widths<T> + 1.0) * double(student.size()));
+  using scratch_of = detail::loss_scratch<C>;
   index_t const rows = student.rows();
   index_t const vocabulary = student.columns();
   index_t const per_thread = scratch_of::size(vocabulary);
-  index_t const results = scratch_of::padded(2 * rows) * index_t(sizeof(double) / sizeof(T));
-  T* const scratch = ctx.template scratch<T>(results + ctx.threads() * per_thread);
+  index_t const results = scratch_of::padded(2 * rows) * index_t(sizeof(double) / sizeof(C));
+  C* const scratch = ctx.template scratch<C>(results + ctx.threads() * per_thread);
   auto* const losses = reinterpret_cast<detail::row_losses*>(scratch);  // [n], summed in their order below
   for_tasks(ctx.threads(), rows, [&](index_t t, int thread) {
     losses[t] = {};
     if (targets(t) == ignore_target) {
-      std::fill_n(student.row(t), vocabulary, T(0));
+      std::fill_n(gradient.row(t), vocabulary, T(0));
       return;
     }
-    losses[t] = detail::distil_row(teacher.row(t), student.row(t), vocabulary, targets(t), weights,
+    losses[t] = detail::distil_row(teacher.row(t), student.row(t), gradient.row(t), vocabulary, targets(t), weights,
                                    scratch_of::at(scratch + results + thread * per_thread, vocabulary));
   });
   double const tau2 = weights.temperature * weights.temperature;
@@ -183,22 +198,23 @@ void distillation_loss(backend<T, Gemm> const& ctx, args::in2<T> teacher, args::
 
 /// logits [n, V], targets [n]: sums[0] += CE in nats. Rows whose target is ignore_target add nothing. Throws
 /// shape_error, for a target past the vocabulary too.
-template <class T, class Gemm>
-void cross_entropy(backend<T, Gemm> const& ctx, args::in2<T> logits, args::ids<> targets, args::sums<> sums) {
+template <class T, class Gemm, class C = computed_as<T>>
+void cross_entropy(backend<T, Gemm> const& ctx, args::in2<C> logits, args::ids<> targets, args::sums<> sums) {
   check::shape("cross_entropy", "targets", targets, {logits.rows()});
   check::that(sums.rows() >= 1, "cross_entropy", "no sum", "at least one");
   check::targets_below("cross_entropy", targets, logits.columns());
+  auto const timing = ctx.timed("cross_entropy", widths<T> * double(logits.size()));
   index_t const vocabulary = logits.columns();
   double* const losses = ctx.template scratch<double>(logits.rows());
   for_tasks(ctx.threads(), logits.rows(), [&](index_t t, int) {
     losses[t] = 0;
     if (targets(t) == ignore_target) return;
-    T const* const z = logits.row(t);
-    T top = std::numeric_limits<T>::lowest();
+    C const* const z = logits.row(t);
+    C top = std::numeric_limits<C>::lowest();
     double total = 0;
     for (index_t first = 0; first < vocabulary; first += detail::logit_chunk) {
       index_t const n = (std::min)(detail::logit_chunk, vocabulary - first);
-      T const chunk_top = detail::largest(z + first, n, top);
+      C const chunk_top = detail::largest(z + first, n, top);
       if (chunk_top > top) {
         total *= std::exp(double(top) - double(chunk_top));
         top = chunk_top;

@@ -29,14 +29,14 @@ inline int available_threads() {
 #endif
 }
 
-/// While it lives, parallel regions opened by this thread (Eigen's among them) get one thread. OpenMP holds
-/// that number per task, so no other thread sees the change.
-class serial_scope {
+/// While it lives, parallel regions opened by this thread (a library's among them) get `threads` threads. OpenMP
+/// holds that number per task, so no other thread sees the change.
+class thread_scope {
  public:
-  serial_scope() : before_(available_threads()) { set(1); }
-  ~serial_scope() { set(before_); }
-  serial_scope(serial_scope const&) = delete;
-  serial_scope& operator=(serial_scope const&) = delete;
+  explicit thread_scope(int threads) : before_(available_threads()) { set(threads); }
+  ~thread_scope() { set(before_); }
+  thread_scope(thread_scope const&) = delete;
+  thread_scope& operator=(thread_scope const&) = delete;
 
  private:
   static void set([[maybe_unused]] int threads) {
@@ -65,7 +65,7 @@ void for_parts(int threads, index_t parts, Body const& body) {
   std::exception_ptr failure;
 #pragma omp parallel for schedule(static, 1) num_threads(threads)
   for (index_t part = 0; part < parts; ++part) {
-    detail::serial_scope const alone;
+    detail::thread_scope const alone(1);
     try {
       body(part);
     } catch (...) {
@@ -85,7 +85,7 @@ void for_tasks(int threads, index_t tasks, Body const& body) {
   index_t next = 0;
 #pragma omp parallel for schedule(static, 1) num_threads(threads)
   for (int thread = 0; thread < threads; ++thread) {
-    detail::serial_scope const alone;
+    detail::thread_scope const alone(1);
     try {
       for (;;) {
         index_t task;

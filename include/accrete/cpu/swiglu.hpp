@@ -1,31 +1,47 @@
 #pragma once
 #include <algorithm>
+#include <array>
 
 #include "accrete/backend/arguments.hpp"
 #include "accrete/backend/check.hpp"
 #include "accrete/cpu/array.hpp"
 #include "accrete/cpu/context.hpp"
 #include "accrete/cpu/parallel.hpp"
+#include "accrete/cpu/staging.hpp"
 
 namespace accrete::inline v0::cpu {
 
 namespace detail {
 
 inline constexpr index_t exponential_cost = 4;  // elements of streaming that an exponential is worth
+inline constexpr index_t swiglu_chunk = 512;  // a few buffers of one stay in the first cache
+
+/// Calls body(row, first, count) for every chunk of [rows, width].
+template <class Body>
+void for_chunks(int threads, index_t rows, index_t width, Body const& body) {
+  for_ranges(threads, rows, width * exponential_cost, [&](range r) {
+    for (index_t t = r.first; t < r.last; ++t)
+      for (index_t first = 0; first < width; first += swiglu_chunk)
+        body(t, first, (std::min)(swiglu_chunk, width - first));
+  });
+}
 
 }  // namespace detail
 
 /// gate|up [T, 2 F] -> silu(gate) * up [T, F], silu(g) = g / (1 + exp(-g)). Shazeer 2020. Throws shape_error.
 template <class T, class Gemm>
 void swiglu(backend<T, Gemm> const& ctx, args::in2<T> gate_up, args::out2<T> out) {
+  using C = computed_as<T>;
   index_t const width = out.columns();
   check::shape("swiglu", "gate|up", gate_up, {out.rows(), 2 * width});
-  for_ranges(ctx.threads(), out.rows(), width * detail::exponential_cost, [&](range r) {
-    for (index_t t = r.first; t < r.last; ++t) {
-      auto const gate = detail::array(gate_up.row(t), width);
-      auto const up = detail::array(gate_up.row(t) + width, width);
-      detail::array(out.row(t), width) = gate * up / (T(1) + (-gate).exp());
-    }
+  auto const timing = ctx.timed("swiglu", 3.0 * double(out.size()));
+  detail::for_chunks(ctx.threads(), out.rows(), width, [&](index_t t, index_t first, index_t n) {
+    alignas(64) std::array<std::array<C, detail::swiglu_chunk>, 3> room;
+    auto const gate = detail::array(detail::widen(gate_up.row(t) + first, n, room[0].data()), n);
+    auto const up = detail::array(detail::widen(gate_up.row(t) + width + first, n, room[1].data()), n);
+    C* const y = detail::computed_at(out.row(t) + first, room[2].data());
+    detail::array(y, n) = gate * up / (C(1) + (-gate).exp());
+    detail::narrow(y, n, out.row(t) + first);
   });
 }
 
@@ -34,30 +50,29 @@ void swiglu(backend<T, Gemm> const& ctx, args::in2<T> gate_up, args::out2<T> out
 template <class T, class Gemm>
 void swiglu_backward(backend<T, Gemm> const& ctx, args::in2<T> gate_up, args::in2<T> dout,
                      args::out2<T> dgate_up) {
+  using C = computed_as<T>;
   index_t const width = dout.columns();
   check::shape("swiglu_backward", "gate|up", gate_up, {dout.rows(), 2 * width});
   check::shape("swiglu_backward", "dgate|dup", dgate_up, gate_up.extents);
-  constexpr index_t chunk = 512;  // sigma of one chunk stays in the first cache
-  for_ranges(ctx.threads(), dout.rows(), width * detail::exponential_cost, [&](range r) {
-    alignas(64) T sigma[chunk];
-    for (index_t t = r.first; t < r.last; ++t) {
-      for (index_t first = 0; first < width; first += chunk) {
-        index_t const n = (std::min)(chunk, width - first);
-        T const* const gate = gate_up.row(t) + first;
-        T const* const up = gate + width;
-        T const* const upstream = dout.row(t) + first;
-        T* const dgate = dgate_up.row(t) + first;
-        T* const dup = dgate + width;
-        detail::array(sigma, n) = T(1) / (T(1) + (-detail::array(gate, n)).exp());
+  auto const timing = ctx.timed("swiglu_backward", 5.0 * double(dout.size()));
+  detail::for_chunks(ctx.threads(), dout.rows(), width, [&](index_t t, index_t first, index_t n) {
+    alignas(64) std::array<std::array<C, detail::swiglu_chunk>, 6> room;
+    C const* const gate = detail::widen(gate_up.row(t) + first, n, room[0].data());
+    C const* const up = detail::widen(gate_up.row(t) + width + first, n, room[1].data());
+    C const* const upstream = detail::widen(dout.row(t) + first, n, room[2].data());
+    C* const dgate = detail::computed_at(dgate_up.row(t) + first, room[3].data());
+    C* const dup = detail::computed_at(dgate_up.row(t) + width + first, room[4].data());
+    C* const sigma = room[5].data();
+    detail::array(sigma, n) = C(1) / (C(1) + (-detail::array(gate, n)).exp());
 #pragma omp simd
-        for (index_t i = 0; i < n; ++i) {
-          T const s = sigma[i];
-          T const silu = gate[i] * s;
-          dgate[i] = upstream[i] * up[i] * (s + silu * (T(1) - s));
-          dup[i] = upstream[i] * silu;
-        }
-      }
+    for (index_t i = 0; i < n; ++i) {
+      C const s = sigma[i];
+      C const silu = gate[i] * s;
+      dgate[i] = upstream[i] * up[i] * (s + silu * (C(1) - s));
+      dup[i] = upstream[i] * silu;
     }
+    detail::narrow(dgate, n, dgate_up.row(t) + first);
+    detail::narrow(dup, n, dgate_up.row(t) + width + first);
   });
 }
 

@@ -34,7 +34,7 @@ namespace accrete::inline v0::distillation {
 /// backend and dtype, and the documents' tokens in their order. It holds
 ///   offsets   I64 [n + 1]  first row of each document
 ///   documents I64 [n]      their numbers when it was written; for the reader's eye, never read back
-///   hidden    F32 or F64 [N, D], the backend's scalar
+///   hidden    F32, F64 or BF16 [N, D], the backend's scalar
 ///   checksums U64 [n]      of each document's rows
 /// On opening, everything but the rows is checked, and a file that fails is built anew. Rows are checked the
 /// first time a document is gathered, where they are about to be read anyway: damage there throws.
@@ -42,8 +42,6 @@ template <backend B>
 class teacher_cache {
   static_assert(std::is_same_v<typename B::space, mem::host>,
                 "[accrete] teacher_cache: the teacher must run on a backend of host memory");
-  static_assert(std::is_same_v<typename B::scalar, float> || std::is_same_v<typename B::scalar, double>,
-                "[accrete] teacher_cache: the backend's scalar must be 'float' or 'double'");
 
  public:
   using scalar = typename B::scalar;

@@ -8,6 +8,7 @@
 #include "accrete/core/error.hpp"
 #include "accrete/data/ragged_batch.hpp"
 #include "accrete/distill/teacher_cache.hpp"
+#include "accrete/model/operand_room.hpp"
 #include "accrete/model/parameter.hpp"
 #include "accrete/model/teacher.hpp"
 #include "accrete/model/token_batch.hpp"
@@ -37,13 +38,13 @@ class teacher_states {
   [[nodiscard]] teacher_cache<B> const* cache() const { return cache_ ? &*cache_ : nullptr; }
   /// Bytes of memory held for a step.
   [[nodiscard]] std::size_t bytes() const {
-    return rows_.bytes() + (workspace_ ? workspace_->bytes() : 0);
+    return rows_.bytes() + operands_.bytes() + (workspace_ ? workspace_->memory.capacity() : 0);
   }
 
   /// The batch's hidden states, [T, D], good until the next call. Throws shape_error for more tokens than the
   /// capacity and config_error for a document the teacher has no positions for; else what
   /// teacher_cache::gather throws.
-  [[nodiscard]] model::matrix<B> hidden(data::ragged_batch const& batch) {
+  [[nodiscard]] model::matrix_in<B> hidden(data::ragged_batch const& batch) {
     if (batch.num_tokens() > capacity_)
       throw shape_error("distillation::teacher_states",
                         "a batch of " + std::to_string(batch.num_tokens()) + " tokens",
@@ -58,7 +59,7 @@ class teacher_states {
         throw config_error("distillation::teacher_states", "a document of " + std::to_string(length) + " tokens",
                            "at most " + std::to_string(teacher_->max_positions()) + ", the teacher's positions",
                            "cut documents shorter");
-    return teacher_->forward(model::views_of(batch), *workspace_);
+    return operands_.hold(teacher_->context(), teacher_->forward(model::views_of(batch), *workspace_));
   }
 
  private:
@@ -67,6 +68,7 @@ class teacher_states {
   std::optional<typename teacher<B>::workspace> workspace_;
   std::optional<teacher_cache<B>> cache_;
   tensor<typename B::scalar, 2> rows_;  // [capacity, D], only with a cache
+  model::operand_room<B> operands_;
 };
 
 }  // namespace accrete::inline v0::distillation

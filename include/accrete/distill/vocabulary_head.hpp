@@ -9,6 +9,7 @@
 #include "accrete/backend/check.hpp"
 #include "accrete/core/error.hpp"
 #include "accrete/core/target.hpp"
+#include "accrete/model/operand_room.hpp"
 #include "accrete/model/parameter.hpp"
 
 namespace accrete::inline v0::distillation {
@@ -61,17 +62,24 @@ class vocabulary_head {
       : slices_(checked(slices)),
         student_logits_({slices.student, vocabulary}),
         teacher_logits_({slices.teacher, vocabulary}),
+        gradient_(model::one_format<B> ? decltype(gradient_)() : decltype(gradient_)({slices.student, vocabulary})),
         sums_({2}) {}
 
+  /// Bytes of one student logit with its gradient: what slices are cut by.
+  static constexpr std::size_t bytes_per_logit =
+      sizeof(typename B::real) + (model::one_format<B> ? 0 : sizeof(typename B::scalar));
+
   [[nodiscard]] slice_lengths slices() const { return slices_; }
-  [[nodiscard]] std::size_t bytes() const { return student_logits_.bytes() + teacher_logits_.bytes(); }
+  [[nodiscard]] std::size_t bytes() const {
+    return student_logits_.bytes() + teacher_logits_.bytes() + gradient_.bytes();
+  }
 
   /// teacher_hidden [T, D_t], teacher_head [V, D_t]; hidden [T, D]; targets [T]. `dhidden` [T, D] is replaced;
   /// pass an empty view to get the losses alone. The head's gradient is added to, if it has one.
   loss_sums distill(B const& ctx, model::matrix_in<B> teacher_hidden, model::matrix_in<B> teacher_head,
-                    model::matrix_in<B> hidden, model::parameter<B>& head,
+                    model::real_matrix_in<B> hidden, model::parameter<B>& head,
                     view<std::int32_t const, 1, typename B::space> targets, distillation_weights const& weights,
-                    model::matrix<B> dhidden) {
+                    model::real_matrix<B> dhidden) {
     check::that(teacher_hidden.rows() == hidden.rows(), "vocabulary_head::distill",
                 "teacher and student states of different numbers of tokens", "one state of each for a token");
     check::shape("vocabulary_head::distill", "targets", targets, {hidden.rows()});
@@ -80,32 +88,33 @@ class vocabulary_head {
     for (index_t first = 0; first < hidden.rows(); first += slices_.student) {
       index_t const count = (std::min)(slices_.student, hidden.rows() - first);
       auto const logits = student_logits_.view().slice(0, count);  // [n, V]
-      auto const read = hidden.slice(first, count);                // [n, D]
-      linear(ctx, read, head.value.view(), logits, store::replace);
+      auto const read = room_.hold(ctx, hidden.slice(first, count));  // [n, D]
+      auto const gradient = gradient_of(logits);                      // [n, V]
+      linear(ctx, read, head.operand(), logits, store::replace);
       for (index_t inner = 0; inner < count; inner += slices_.teacher) {
         index_t const few = (std::min)(slices_.teacher, count - inner);
         auto const teacher = teacher_logits_.view().slice(0, few);
         linear(ctx, teacher_hidden.slice(first + inner, few), teacher_head, teacher, store::replace);
-        distillation_loss(ctx, teacher, logits.slice(inner, few), targets.slice(first + inner, few), weights,
-                          sums_.view());
+        distillation_loss(ctx, teacher, logits.slice(inner, few), gradient.slice(inner, few),
+                          targets.slice(first + inner, few), weights, sums_.view());
       }
       if (dhidden.empty()) continue;
-      if (head.trainable()) linear_backward_weight(ctx, logits, read, head.gradient.view(), store::add);
-      linear_backward_input(ctx, logits, head.value.view(), dhidden.slice(first, count), store::replace);
+      if (head.trainable()) linear_backward_weight(ctx, gradient, read, head.gradient.view(), store::add);
+      linear_backward_input(ctx, gradient, head.operand(), dhidden.slice(first, count), store::replace);
     }
     auto const [kd, ce] = read_sums(ctx);
     return {kd, ce, count(targets)};
   }
 
   /// Cross-entropy of one model: hidden [T, D], head [V, D], targets [T].
-  loss_sums cross_entropy_of(B const& ctx, model::matrix_in<B> hidden, model::matrix_in<B> head,
+  loss_sums cross_entropy_of(B const& ctx, model::real_matrix_in<B> hidden, model::matrix_in<B> head,
                              view<std::int32_t const, 1, typename B::space> targets) {
     check::shape("vocabulary_head::cross_entropy_of", "targets", targets, {hidden.rows()});
     zero_sums(ctx);
     for (index_t first = 0; first < hidden.rows(); first += slices_.student) {
       index_t const count = (std::min)(slices_.student, hidden.rows() - first);
       auto const logits = student_logits_.view().slice(0, count);
-      linear(ctx, hidden.slice(first, count), head, logits, store::replace);
+      linear(ctx, room_.hold(ctx, hidden.slice(first, count)), head, logits, store::replace);
       cross_entropy(ctx, logits, targets.slice(first, count), sums_.view());
     }
     return {0, read_sums(ctx).first, count(targets)};
@@ -128,8 +137,18 @@ class vocabulary_head {
     return targets.rows() - index_t(std::count(targets.data, targets.data + targets.rows(), ignore_target));
   }
 
+  /// Where the gradient of logits goes: over them, or beside them in the format that products read.
+  model::matrix<B> gradient_of(model::real_matrix<B> const& logits) {
+    if constexpr (model::one_format<B>)
+      return logits;
+    else
+      return gradient_.view().slice(0, logits.rows());
+  }
+
   slice_lengths slices_;
-  tensor<typename B::scalar, 2, typename B::space> student_logits_, teacher_logits_;
+  tensor<typename B::real, 2, typename B::space> student_logits_, teacher_logits_;
+  tensor<typename B::scalar, 2, typename B::space> gradient_;
+  model::operand_room<B> room_;
   tensor<double, 1, typename B::space> sums_;
 };
 

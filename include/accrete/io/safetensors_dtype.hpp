@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "accrete/core/bfloat16.hpp"
 #include "accrete/core/view.hpp"
 #include "accrete/io/bytes.hpp"
 
@@ -56,8 +57,9 @@ inline constexpr std::array<safetensors_layout, 22> safetensors_layouts{{
 
 /// That of a number in memory.
 template <class T>
-requires std::same_as<T, float> || std::same_as<T, double>
+requires std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, bfloat16>
 [[nodiscard]] constexpr safetensors_dtype dtype_of() {
+  if (std::same_as<T, bfloat16>) return safetensors_dtype::bf16;
   return std::same_as<T, float> ? safetensors_dtype::f32 : safetensors_dtype::f64;
 }
 

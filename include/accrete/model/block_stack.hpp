@@ -46,10 +46,10 @@ class block_stack final : public stack<B> {
   }
   void append_empty() override {
     wiring::site const where{num_layers(), final_depth_};
-    layers_.emplace_back(shape_, where, placement::norm_names_at<P>(where));
+    layers_.emplace_back(shape_, where, placement::norm_names_at<P>(where), weight_use::read);
   }
 
-  matrix<B> forward(B const& ctx, matrix_in<B> embedding_table, batch_type const& batch,
+  real_matrix<B> forward(B const& ctx, matrix_in<B> embedding_table, batch_type const& batch,
                     workspace& w) override {
     return forward(ctx, embedding_table, batch, w, wiring::no_look{});
   }
@@ -57,14 +57,14 @@ class block_stack final : public stack<B> {
   /// sublayers) and after each sublayer: 1 and 2 in layer 0, 3 and 4 in layer 1. A placement whose equation is
   /// a whole layer has nothing to show between its sublayers. The rows are good during the call.
   template <class Look>
-  matrix<B> forward(B const& ctx, matrix_in<B> embedding_table, batch_type const& batch, workspace& w,
+  real_matrix<B> forward(B const& ctx, matrix_in<B> embedding_table, batch_type const& batch, workspace& w,
                     Look&& look) {
     this->check_fits(batch, w);
     index_t const n = batch.num_tokens();
     embed(ctx, embedding_table, batch.tokens, w.embedded.slice(0, n));
     run_entry(ctx, w, n, [](auto& run) { run.template forward<wiring::purpose::training>(); });
     for (int s = entry_program::num_outputs; s < num_streams; ++s)
-      detail::copy_rows(ctx, w.boundary[0][0].slice(0, n), w.boundary[0][std::size_t(s)].slice(0, n));
+      detail::call_copy(ctx, w.boundary[0][0].slice(0, n), w.boundary[0][std::size_t(s)].slice(0, n));
     show_boundary(w, n, 0, look);
     for (int l = 0; l < num_layers(); ++l) {
       run_layer(ctx, batch, w, l, [&]<class Program>(layer_execution<Program>& run) {
@@ -82,8 +82,8 @@ class block_stack final : public stack<B> {
 
   void backward(B const& ctx, batch_type const& batch, workspace& w) override {
     index_t const n = batch.num_tokens();
-    std::vector<matrix<B>>* now = &w.gradient;
-    std::vector<matrix<B>>* next = &w.other_gradient;
+    std::vector<real_matrix<B>>* now = &w.gradient;
+    std::vector<real_matrix<B>>* next = &w.other_gradient;
     run_readout(ctx, w, n, [&](auto& run) {
       run.backward({w.dhidden.slice(0, n)},
                    detail::first_rows<std::size_t(readout_program::num_inputs)>(*now, n));
@@ -91,6 +91,7 @@ class block_stack final : public stack<B> {
     for (int s = readout_program::num_inputs; s < num_streams; ++s)
       detail::call_zero(ctx, (*now)[std::size_t(s)].slice(0, n));
     for (int l = num_layers() - 1; l >= w.first_kept; --l) {
+      make_again(ctx, batch, w, l);
       run_layer(ctx, batch, w, l, [&](auto& run) {
         constexpr auto streams = std::size_t(num_streams);
         run.backward(detail::first_rows<streams>(*now, n), detail::first_rows<streams>(*next, n));
@@ -117,8 +118,14 @@ class block_stack final : public stack<B> {
   using stack<B>::readout_gains_;
 
   template <class Program>
-  using layer_execution = wiring::execution<Program, layer_kernels<B>, matrix<B>, real_vector<B>>;
+  using layer_execution = wiring::execution<Program, layer_kernels<B>, real_matrix<B>, real_vector<B>>;
 
+  /// Before the backward of layer l: what its group needs, if that group's buffers were used since its forward.
+  void make_again(B const& ctx, batch_type const& batch, workspace& w, int l) {
+    if (w.again.layers == 0 || l == num_layers() - 1 || w.place_in_group(l) != w.again.layers - 1) return;
+    for (int m = l - w.again.layers + 1; m <= l; ++m)
+      run_layer(ctx, batch, w, m, [](auto& run) { run.template forward<wiring::purpose::training>(); });
+  }
   template <class Look>
   void show_boundary(workspace const& w, index_t n, int layers, Look& look) {
     if constexpr (!std::is_same_v<std::remove_cvref_t<Look>, wiring::no_look>)
@@ -131,7 +138,7 @@ class block_stack final : public stack<B> {
     if constexpr (std::is_same_v<std::remove_cvref_t<Look>, wiring::no_look>)
       return wiring::no_look{};
     else
-      return [sublayers, &look](auto number, matrix<B> const& rows) {
+      return [sublayers, &look](auto number, real_matrix<B> const& rows) {
         constexpr auto streams = wiring::values_between_sublayers<Program>(P::wiring);
         for (std::size_t s = 0; s < streams.size(); ++s)
           if (streams[s] == number) look(sublayers, int(s), rows);
@@ -140,7 +147,8 @@ class block_stack final : public stack<B> {
   template <class Use>
   void run_layer(B const& ctx, batch_type const& batch, workspace& w, int l, Use&& use) {
     auto& weights = layers_[std::size_t(l)];
-    layer_run<B> const run{ctx, shape_, weights, w.layers[std::size_t(l)], w.scratch, rotary_, batch};
+    layer_run<B> const run{ctx,     shape_, weights, w.layers[std::size_t(l)], w.scratch, rotary_,
+                           batch, w.again.mlp};
     layer_kernels<B> kernels(run);
     wiring::with_program(layer_equation{}, weights.where, [&]<class Program>(Program) {
       detail::with_execution<Program, B>(kernels, weights.where, w.boundary[std::size_t(l)],

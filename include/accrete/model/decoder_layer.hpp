@@ -56,7 +56,8 @@ struct decoder_layer {
   std::vector<parameter<B>> gains;      // [1, D], in the wiring's order
 
   /// Allocates; weights are zero. `norm_names` are the wiring's gains, in its order, without ".weight".
-  decoder_layer(layer_shape const& shape, wiring::site at, std::vector<std::string> const& norm_names)
+  decoder_layer(layer_shape const& shape, wiring::site at, std::vector<std::string> const& norm_names,
+                weight_use use = weight_use::trained)
       : where(at) {
     std::string const here = "model.layers." + std::to_string(at.layer) + ".";
     std::string const attn = here + "self_attn.";
@@ -66,8 +67,8 @@ struct decoder_layer {
            named_rows({{attn + "q_proj.weight", shape.query_columns()},
                        {attn + "k_proj.weight", shape.key_columns()},
                        {attn + "v_proj.weight", shape.key_columns()}}),
-           shape.hidden};
-    output = {matrix, named_rows({{attn + "o_proj.weight", shape.hidden}}), shape.query_columns()};
+           shape.hidden, use};
+    output = {matrix, named_rows({{attn + "o_proj.weight", shape.hidden}}), shape.query_columns(), use};
     if (shape.features.qkv_bias)
       qkv_bias = {bias,
                   named_rows({{attn + "q_proj.bias", shape.query_columns()},
@@ -78,8 +79,8 @@ struct decoder_layer {
     gate_up = {matrix,
                named_rows({{mlp + "gate_proj.weight", shape.intermediate},
                            {mlp + "up_proj.weight", shape.intermediate}}),
-               shape.hidden};
-    down = {matrix, named_rows({{mlp + "down_proj.weight", shape.hidden}}), shape.intermediate};
+               shape.hidden, use};
+    down = {matrix, named_rows({{mlp + "down_proj.weight", shape.hidden}}), shape.intermediate, use};
     auto head_gain = [&](bool wanted, char const* name) {
       return wanted ? parameter<B>(norm_gain, named_rows({{attn + name, 1}}), shape.attention.head_dim)
                     : parameter<B>();

@@ -10,6 +10,7 @@
 
 #include "accrete/core/rng.hpp"
 #include "accrete/data/ragged_batch.hpp"
+#include "accrete/model/operand_room.hpp"
 #include "accrete/model/teacher.hpp"
 
 namespace accrete::inline v0::model {
@@ -69,15 +70,17 @@ std::vector<std::int32_t> generate(teacher<B>& t, std::vector<std::int32_t> prom
   auto const vocabulary = t.config().vocab_size;
   data::check_ids(prompt, vocabulary, "generate");
   auto memory = t.make_workspace(most);
-  tensor<typename B::scalar, 2, typename B::space> logits({1, vocabulary});
-  tensor<typename B::scalar, 1> on_host({vocabulary});
+  tensor<typename B::real, 2, typename B::space> logits({1, vocabulary});
+  tensor<typename B::real, 1> on_host({vocabulary});
+  operand_room<B> room;
   std::vector<double> row(static_cast<std::size_t>(vocabulary));
   data::ragged_batch batch;
   for (index_t i = 0; i < count; ++i) {
     batch.clear();
     batch.append(prompt);
     auto const hidden = t.forward(views_of(batch), memory);
-    linear(t.context(), hidden.slice(hidden.rows() - 1, 1), t.head()->view(), logits.view(), store::replace);
+    linear(t.context(), room.hold(t.context(), hidden.slice(hidden.rows() - 1, 1)), t.head()->view(), logits.view(),
+           store::replace);
     download(t.context(), logits.view().flat(), on_host.view());
     std::copy(on_host.data(), on_host.data() + vocabulary, row.begin());
     prompt.push_back(choose_token(row, how, std::uint64_t(i)));

@@ -37,7 +37,8 @@ class grown_model {
         embedding_(of.embedding()),
         stack_(std::move(stack)),
         head_(parameter_role::head, named_rows({{"lm_head.weight", config_.vocab_size}}), config_.hidden_size) {
-    copy(ctx_, of.head()->view().flat(), head_.value.view().flat());
+    copy(ctx_, of.head()->view(), head_.value.view());
+    head_.refresh(ctx_);
     for (auto* ends : {&stack_->entry_gains(), &stack_->readout_gains()})
       for (auto& gain : *ends)
         if (of.has_final_norm())
@@ -86,9 +87,11 @@ class grown_model {
   [[nodiscard]] matrix_in<B> embedding() const { return embedding_->view(); }
 
   /// What the phase's steps need, for at most `tokens` tokens each.
-  [[nodiscard]] workspace make_workspace(index_t tokens) { return stack_->make_workspace(tokens, true); }
+  [[nodiscard]] workspace make_workspace(index_t tokens, recomputation r = recomputation::none) {
+    return stack_->make_workspace(tokens, true, made_again_by(r, plan_.layers_per_block));
+  }
   /// What the head reads, [T, D].
-  matrix<B> forward(batch_type const& batch, workspace& w) {
+  real_matrix<B> forward(batch_type const& batch, workspace& w) {
     return stack_->forward(ctx_, embedding(), batch, w);
   }
   /// From w.dhidden to all gradients of the stack, which are added to.

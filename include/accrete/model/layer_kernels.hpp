@@ -28,9 +28,9 @@ template <class B, class Matrix>
 void call_zero(B const& ctx, Matrix const& m) {
   zero(ctx, m.flat());
 }
-template <class B, class Matrix>
-void copy_rows(B const& ctx, Matrix const& from, Matrix const& to) {
-  scale(ctx, 1.0, from, to);  // unlike `copy`, it takes blocks of columns
+template <class B, class... A>
+void call_copy(B const& ctx, A const&... a) {
+  copy(ctx, a...);
 }
 
 }  // namespace detail
@@ -51,6 +51,7 @@ struct layer_run {
   layer_scratch<B> const& scratch;
   rotary_tables<B> const& rotary;
   token_batch<typename B::space> const& batch;
+  bool gate_up_again = false;  ///< the backward makes gate|up again: its buffer is all layers'
 
   [[nodiscard]] index_t num_tokens() const { return batch.num_tokens(); }
   template <class T>
@@ -82,10 +83,10 @@ std::array<head_group<B>, 3> head_groups(layer_run<B> const& r) {
 
 /// x [T, D] -> out [T, D]: projection, head norms, rotation, causal attention inside each document, projection.
 template <backend B>
-void attention_forward(layer_run<B> const& r, matrix<B> const& x, matrix<B> const& out) {
+void attention_forward(layer_run<B> const& r, matrix_in<B> const& x, real_matrix<B> const& out) {
   auto const qkv = r.rows(r.memory.qkv);
   auto const heads = r.rows(r.memory.heads);
-  linear(r.ctx, x, r.weights.qkv.value.view(), qkv, store::replace);
+  linear(r.ctx, x, r.weights.qkv.operand(), qkv, store::replace);
   if (r.weights.qkv_bias.exists()) add_bias(r.ctx, r.weights.qkv_bias.as_vector(), qkv);
   auto const groups = head_groups(r);
   for (auto const& g : groups) {
@@ -93,7 +94,7 @@ void attention_forward(layer_run<B> const& r, matrix<B> const& x, matrix<B> cons
       head_rms_norm(r.ctx, g.of(qkv), g.gain->as_vector(), r.shape.eps, g.of(heads),
                     g.statistics(r.rows(r.memory.head_rstd)));
     else if (r.shape.any_head_norm())
-      detail::copy_rows(r.ctx, g.of(qkv), g.of(heads));
+      copy(r.ctx, g.of(qkv), g.of(heads));
   }
   auto const& [q, k, v] = groups;
   rotary(r.ctx, q.of(heads), r.batch.positions, r.rotary.cosines.view(), r.rotary.sines.view(),
@@ -102,13 +103,13 @@ void attention_forward(layer_run<B> const& r, matrix<B> const& x, matrix<B> cons
          rotation::forward);
   attention(r.ctx, q.of(heads), k.of(heads), v.of(heads), r.batch.offsets, r.shape.attention,
             r.rows(r.memory.attended), r.rows(r.memory.log_sum_exp));
-  linear(r.ctx, r.rows(r.memory.attended), r.weights.output.value.view(), out, store::replace);
+  linear(r.ctx, r.rows(r.memory.attended), r.weights.output.operand(), out, store::replace);
   if (r.weights.output_bias.exists()) add_bias(r.ctx, r.weights.output_bias.as_vector(), out);
 }
 
 template <backend B>
-void attention_backward_pass(layer_run<B> const& r, matrix<B> const& x, matrix<B> const& dout,
-                             matrix<B> const& dx, store how) {
+void attention_backward_pass(layer_run<B> const& r, matrix_in<B> const& x, matrix_in<B> const& dout,
+                             real_matrix<B> const& dx, store how) {
   auto const qkv = r.rows(r.memory.qkv);
   auto const heads = r.rows(r.memory.heads);
   auto const attended = r.rows(r.memory.attended);
@@ -118,7 +119,7 @@ void attention_backward_pass(layer_run<B> const& r, matrix<B> const& x, matrix<B
   auto& w = r.weights;
   if (w.output.trainable()) linear_backward_weight(r.ctx, dout, attended, w.output.gradient.view(), store::add);
   if (w.output_bias.trainable()) add_bias_backward(r.ctx, dout, w.output_bias.vector_gradient());
-  linear_backward_input(r.ctx, dout, w.output.value.view(), dattended, store::replace);
+  linear_backward_input(r.ctx, dout, w.output.operand(), dattended, store::replace);
   auto const groups = head_groups(r);
   auto const& [q, k, v] = groups;
   attention_backward(r.ctx, q.of(heads), k.of(heads), v.of(heads), r.batch.offsets, r.shape.attention, attended,
@@ -132,66 +133,77 @@ void attention_backward_pass(layer_run<B> const& r, matrix<B> const& x, matrix<B
       head_rms_norm_backward(r.ctx, g.of(qkv), g.gain->as_vector(), g.statistics(r.rows(r.memory.head_rstd)),
                              g.of(dheads), g.of(dqkv), g.gain->vector_gradient(), store::replace);
     else if (r.shape.any_head_norm())
-      detail::copy_rows(r.ctx, g.of(dheads), g.of(dqkv));
+      copy(r.ctx, g.of(dheads), g.of(dqkv));
   }
   if (w.qkv.trainable()) linear_backward_weight(r.ctx, dqkv, x, w.qkv.gradient.view(), store::add);
   if (w.qkv_bias.trainable()) add_bias_backward(r.ctx, dqkv, w.qkv_bias.vector_gradient());
-  linear_backward_input(r.ctx, dqkv, w.qkv.value.view(), dx, how);
+  linear_backward_input(r.ctx, dqkv, w.qkv.operand(), dx, how);
 }
 
 /// x [T, D] -> down(silu(gate x) * up x) [T, D]
 template <backend B>
-void mlp_forward(layer_run<B> const& r, matrix<B> const& x, matrix<B> const& out) {
+void mlp_forward(layer_run<B> const& r, matrix_in<B> const& x, real_matrix<B> const& out) {
   auto const gate_up = r.rows(r.memory.gate_up);
   auto const activated = r.rows(r.scratch.activated);
-  linear(r.ctx, x, r.weights.gate_up.value.view(), gate_up, store::replace);
+  linear(r.ctx, x, r.weights.gate_up.operand(), gate_up, store::replace);
   swiglu(r.ctx, gate_up, activated);
-  linear(r.ctx, activated, r.weights.down.value.view(), out, store::replace);
+  linear(r.ctx, activated, r.weights.down.operand(), out, store::replace);
 }
 
 template <backend B>
-void mlp_backward_pass(layer_run<B> const& r, matrix<B> const& x, matrix<B> const& dout, matrix<B> const& dx,
-                       store how) {
+void mlp_backward_pass(layer_run<B> const& r, matrix_in<B> const& x, matrix_in<B> const& dout,
+                       real_matrix<B> const& dx, store how) {
   auto const gate_up = r.rows(r.memory.gate_up);
   auto const activated = r.rows(r.scratch.activated);
   auto const dactivated = r.rows(r.scratch.dactivated);
   auto const dgate_up = r.rows(r.scratch.dgate_up);
   auto& w = r.weights;
+  if (r.gate_up_again) linear(r.ctx, x, w.gate_up.operand(), gate_up, store::replace);
   if (w.down.trainable()) {
     swiglu(r.ctx, gate_up, activated);  // made again rather than kept
     linear_backward_weight(r.ctx, dout, activated, w.down.gradient.view(), store::add);
   }
-  linear_backward_input(r.ctx, dout, w.down.value.view(), dactivated, store::replace);
+  linear_backward_input(r.ctx, dout, w.down.operand(), dactivated, store::replace);
   swiglu_backward(r.ctx, gate_up, dactivated, dgate_up);
   if (w.gate_up.trainable()) linear_backward_weight(r.ctx, dgate_up, x, w.gate_up.gradient.view(), store::add);
-  linear_backward_input(r.ctx, dgate_up, w.gate_up.value.view(), dx, how);
+  linear_backward_input(r.ctx, dgate_up, w.gate_up.operand(), dx, how);
 }
 
 /// A backend's operations under the names wiring::execution calls, for values of rank 2.
 template <backend B>
 struct equation_kernels {
+  using values = real_matrix<B>;
   B const& ctx;
   double eps;
   std::vector<parameter<B>>& gains;
 
-  void add(matrix<B> a, matrix<B> b, matrix<B> out) { detail::call_add(ctx, a, b, out); }
-  void scale(double c, matrix<B> a, matrix<B> out) { detail::call_scale(ctx, c, a, out); }
-  void accumulate(double c, matrix<B> a, matrix<B> out) { detail::call_accumulate(ctx, c, a, out); }
-  void copy(matrix<B> a, matrix<B> out) { detail::copy_rows(ctx, a, out); }
-  void zero(matrix<B> out) { detail::call_zero(ctx, out); }
-  void norm(int gain, matrix<B> a, matrix<B> out, real_vector<B> row) {
+  void add(values a, values b, values out) { detail::call_add(ctx, a, b, out); }
+  void scale(double c, values a, values out) { detail::call_scale(ctx, c, a, out); }
+  void accumulate(double c, values a, values out) { detail::call_accumulate(ctx, c, a, out); }
+  void copy(values a, values out) { detail::call_copy(ctx, a, out); }
+  void zero(values out) { detail::call_zero(ctx, out); }
+  /// A buffer of values as one of operands: the first half of its memory.
+  matrix<B> narrow(values buffer) const requires(!one_format<B>) {
+    return {reinterpret_cast<typename B::scalar*>(buffer.data), buffer.extents};
+  }
+  template <class Out>
+  void norm(int gain, values a, Out out, real_vector<B> row) {
     rms_norm(ctx, a, gains[std::size_t(gain)].as_vector(), eps, out, row);
   }
-  void add_norm(matrix<B> a, matrix<B> b, matrix<B> sum, int gain, matrix<B> out, real_vector<B> row) {
+  template <class Out>
+  void add_norm(values a, values b, values sum, int gain, Out out, real_vector<B> row) {
     add_rms_norm(ctx, a, b, sum, gains[std::size_t(gain)].as_vector(), eps, out, row);
   }
-  void norm_backward(int gain, matrix<B> a, real_vector<B> row, matrix<B> d, matrix<B> da, store how) {
+  void norm_backward(int gain, values a, real_vector<B> row, values d, values da, store how) {
     auto& g = gains[std::size_t(gain)];
     rms_norm_backward(ctx, a, g.as_vector(), row, d, da, g.vector_gradient(), how);
   }
-  void unit(matrix<B> a, matrix<B> out, real_vector<B> row) { rms_norm(ctx, a, vector<B>{}, eps, out, row); }
-  void unit_backward(matrix<B> a, real_vector<B> row, matrix<B> d, matrix<B> da, store how) {
-    rms_norm_backward(ctx, a, vector<B>{}, row, d, da, vector<B>{}, how);
+  template <class Out>
+  void unit(values a, Out out, real_vector<B> row) {
+    rms_norm(ctx, a, real_vector<B>{}, eps, out, row);
+  }
+  void unit_backward(values a, real_vector<B> row, values d, values da, store how) {
+    rms_norm_backward(ctx, a, real_vector<B>{}, row, d, da, real_vector<B>{}, how);
   }
 };
 
@@ -203,19 +215,26 @@ struct layer_kernels : equation_kernels<B> {
   explicit layer_kernels(layer_run<B> const& r)
       : equation_kernels<B>{r.ctx, r.shape.eps, r.weights.gains}, run(r) {}
 
-  template <class Sublayer>
-  void apply(matrix<B> x, matrix<B> out) {
+  template <class Sublayer, class In>
+  void apply(In x, real_matrix<B> out) {
     if constexpr (std::is_same_v<Sublayer, wiring::attention>)
-      attention_forward(run, x, out);
+      attention_forward(run, operand(x), out);
     else
-      mlp_forward(run, x, out);
+      mlp_forward(run, operand(x), out);
   }
-  template <class Sublayer>
-  void apply_backward(matrix<B> x, matrix<B> dout, matrix<B> dx, store how) {
+  template <class Sublayer, class In>
+  void apply_backward(In x, real_matrix<B> dout, real_matrix<B> dx, store how) {
+    matrix_in<B> const gradient = as_operand<B>(run.ctx, dout, run.scratch.gradient);
     if constexpr (std::is_same_v<Sublayer, wiring::attention>)
-      attention_backward_pass(run, x, dout, dx, how);
+      attention_backward_pass(run, operand(x), gradient, dx, how);
     else
-      mlp_backward_pass(run, x, dout, dx, how);
+      mlp_backward_pass(run, operand(x), gradient, dx, how);
+  }
+
+ private:
+  matrix_in<B> operand(matrix<B> x) const { return x; }
+  matrix_in<B> operand(real_matrix<B> x) const requires(!one_format<B>) {
+    return as_operand<B>(run.ctx, x, run.scratch.operand);
   }
 };
 

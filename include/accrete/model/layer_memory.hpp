@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "accrete/model/decoder_layer.hpp"
+#include "accrete/model/operand_room.hpp"
 #include "accrete/tensor/arena.hpp"
 #include "accrete/wiring/memory_plan.hpp"
 
@@ -11,20 +12,21 @@ namespace accrete::inline v0::model {
 /// is the capacity of the workspace; a step uses the first rows.
 template <backend B>
 struct layer_memory {
-  std::vector<matrix<B>> kept;       // [T, D] each, numbered by the wiring's plan
+  std::vector<real_matrix<B>> kept;  // [T, D] each, numbered by the wiring's plan
   std::vector<real_vector<B>> rows;  // [T] each, statistics of the wiring's norms
   matrix<B> qkv;                     // [T, q|k|v] as projected; rotated in place where there are no head norms
   matrix<B> heads;             // [T, q|k|v] normalized and rotated; the same memory as qkv without head norms
   real_matrix<B> head_rstd;    // [T, heads + 2 kv_heads]
   matrix<B> attended;          // [T, heads * head_dim]
   real_matrix<B> log_sum_exp;  // [T, heads]
-  matrix<B> gate_up;           // [T, 2 F]
+  matrix<B> gate_up;           // [T, 2 F]; all layers' same one where it is made again
 };
 
 /// Buffers every layer uses in turn.
 template <backend B>
 struct layer_scratch {
-  std::vector<matrix<B>> wiring;    // [T, D] each
+  std::vector<real_matrix<B>> wiring;  // [T, D] each
+  matrix<B> operand, gradient;  // [T, D] a sublayer's input and its output's gradient where products read another format
   matrix<B> activated, dactivated;  // [T, F]
   matrix<B> dgate_up;               // [T, 2 F]
   matrix<B> dqkv, dheads;           // [T, q|k|v]; one buffer without head norms
@@ -33,11 +35,11 @@ struct layer_scratch {
 
 template <backend B, class Space = typename B::space>
 layer_memory<B> take_layer_memory(arena<Space>& a, layer_shape const& shape, index_t tokens, int num_kept,
-                                  int num_rows) {
+                                  int num_rows, matrix<B> const* common_gate_up = nullptr) {
   using scalar = typename B::scalar;
   using real = typename B::real;
   layer_memory<B> m;
-  for (int i = 0; i < num_kept; ++i) m.kept.push_back(a.template matrix<scalar>(tokens, shape.hidden));
+  for (int i = 0; i < num_kept; ++i) m.kept.push_back(a.template matrix<real>(tokens, shape.hidden));
   for (int i = 0; i < num_rows; ++i) m.rows.push_back(a.template vector<real>(tokens));
   m.qkv = a.template matrix<scalar>(tokens, shape.qkv_columns());
   m.heads = m.qkv;
@@ -47,7 +49,8 @@ layer_memory<B> take_layer_memory(arena<Space>& a, layer_shape const& shape, ind
   }
   m.attended = a.template matrix<scalar>(tokens, shape.query_columns());
   m.log_sum_exp = a.template matrix<real>(tokens, shape.attention.heads);
-  m.gate_up = a.template matrix<scalar>(tokens, 2 * shape.intermediate);
+  m.gate_up = common_gate_up != nullptr ? *common_gate_up
+                                        : a.template matrix<scalar>(tokens, 2 * shape.intermediate);
   return m;
 }
 
@@ -56,9 +59,12 @@ layer_scratch<B> take_layer_scratch(arena<Space>& a, layer_shape const& shape, i
                                     bool backward) {
   using scalar = typename B::scalar;
   layer_scratch<B> s;
-  for (int i = 0; i < num_wiring; ++i) s.wiring.push_back(a.template matrix<scalar>(tokens, shape.hidden));
+  for (int i = 0; i < num_wiring; ++i)
+    s.wiring.push_back(a.template matrix<typename B::real>(tokens, shape.hidden));
+  if (!one_format<B>) s.operand = a.template matrix<scalar>(tokens, shape.hidden);
   s.activated = a.template matrix<scalar>(tokens, shape.intermediate);
   if (!backward) return s;
+  if (!one_format<B>) s.gradient = a.template matrix<scalar>(tokens, shape.hidden);
   s.dactivated = a.template matrix<scalar>(tokens, shape.intermediate);
   s.dgate_up = a.template matrix<scalar>(tokens, 2 * shape.intermediate);
   s.dqkv = a.template matrix<scalar>(tokens, shape.qkv_columns());

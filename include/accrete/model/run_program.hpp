@@ -12,14 +12,14 @@ namespace detail {
 
 /// A whole program's run on buffers of `n` tokens: cuts the rows, builds the frame, hands it to `use`.
 template <class Program, backend B, class Kernels, class Use>
-void with_execution(Kernels& kernels, wiring::site where, std::span<matrix<B> const> in,
-                    std::span<matrix<B> const> out, std::span<matrix<B> const> kept,
-                    std::span<real_vector<B> const> rows, std::span<matrix<B> const> scratch, index_t n,
+void with_execution(Kernels& kernels, wiring::site where, std::span<real_matrix<B> const> in,
+                    std::span<real_matrix<B> const> out, std::span<real_matrix<B> const> kept,
+                    std::span<real_vector<B> const> rows, std::span<real_matrix<B> const> scratch, index_t n,
                     Use&& use) {
-  wiring::frame<Program, matrix<B>, real_vector<B>> frame;
-  std::array<matrix<B>, std::size_t(Program::size)> kept_rows;
+  wiring::frame<Program, real_matrix<B>, real_vector<B>> frame;
+  std::array<real_matrix<B>, std::size_t(Program::size)> kept_rows;
   std::array<real_vector<B>, std::size_t(Program::size)> statistics;
-  std::array<matrix<B>, std::size_t(wiring::num_scratch<Program>) + 1> scratch_rows;
+  std::array<real_matrix<B>, std::size_t(wiring::num_scratch<Program>) + 1> scratch_rows;
   auto cut = [n](auto const& from, auto& to) {  // the length of `to` is a constant the compiler can see
     for (std::size_t i = 0; i < to.size(); ++i)
       if (i < from.size()) to[i] = from[i].slice(0, n);
@@ -32,7 +32,7 @@ void with_execution(Kernels& kernels, wiring::site where, std::span<matrix<B> co
   frame.kept = kept_rows.data();
   frame.rows = statistics.data();
   frame.scratch = scratch_rows.data();
-  wiring::execution<Program, Kernels, matrix<B>, real_vector<B>> run(kernels, where, frame);
+  wiring::execution<Program, Kernels, real_matrix<B>, real_vector<B>> run(kernels, where, frame);
   use(run);
 }
 

@@ -4,16 +4,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <system_error>
 #include <type_traits>
 #include <vector>
 
+#include "accrete/core/bfloat16.hpp"
 #include "accrete/core/error.hpp"
 #include "accrete/core/format.hpp"
 #include "accrete/io/atomic_file.hpp"
-#include "accrete/io/half.hpp"
 #include "accrete/io/hf_config_writer.hpp"
 #include "accrete/io/message_text.hpp"
 #include "accrete/io/safetensors_writer.hpp"
@@ -46,17 +47,31 @@ std::string architecture_of(layer::features const& has) {
 
 namespace detail {
 
-/// A tensor of the export: a name and rows of a parameter in the backend's memory.
-template <backend B>
+/// A tensor of the export: a name and numbers in the backend's memory, which `read(first, rows)` brings over.
 struct saved_tensor {
   std::string name;
-  matrix_in<B> rows;
+  index_t rows, columns;
   bool vector;
+  std::function<std::vector<float>(index_t, index_t)> read;
+  [[nodiscard]] index_t size() const { return rows * columns; }
   [[nodiscard]] std::vector<index_t> shape() const {
-    if (vector) return {rows.size()};
-    return {rows.rows(), rows.columns()};
+    if (vector) return {size()};
+    return {rows, columns};
   }
 };
+template <backend B, class T, class Space>
+saved_tensor tensor_to_save(B const& ctx, std::string name, view<T, 2, Space> numbers, bool vector) {
+  auto const read = [&ctx, numbers](index_t first, index_t rows) {
+    auto const wanted = numbers.slice(first, rows);
+    tensor<std::remove_const_t<T>, 1> host({wanted.size()});
+    download(ctx, wanted.flat(), host.view());
+    std::vector<float> all(std::size_t(wanted.size()));
+    std::transform(host.data(), host.data() + wanted.size(), all.begin(),
+                   [](auto number) { return static_cast<float>(number); });
+    return all;
+  };
+  return {std::move(name), numbers.rows(), numbers.columns(), vector, read};
+}
 
 /// Names inside `transformers`' pre-norm classes, whatever the placement calls its norms.
 inline std::string pre_norm_name(std::string name, std::vector<std::string> const& own) {
@@ -67,37 +82,26 @@ inline std::string pre_norm_name(std::string name, std::vector<std::string> cons
   return name;
 }
 
-template <backend B>
-std::vector<std::byte> saved_bytes(B const& ctx, matrix_in<B> rows, io::safetensors_dtype dtype) {
-  using scalar = typename B::scalar;
-  tensor<scalar, 1> host({rows.size()});
-  download(ctx, rows.flat(), host.view());
-  std::vector<std::byte> bytes;
-  auto const put = [&](auto number) {
-    auto const raw = std::as_bytes(std::span(&number, 1));
-    bytes.insert(bytes.end(), raw.begin(), raw.end());
+inline std::vector<std::byte> saved_bytes(std::vector<float> const& numbers, io::safetensors_dtype dtype) {
+  auto const raw = [](auto const& all) {
+    auto const bytes = std::as_bytes(std::span(all));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
   };
-  bytes.reserve(std::size_t(rows.size()) * (dtype == io::safetensors_dtype::bf16 ? 2 : 4));
-  for (index_t i = 0; i < rows.size(); ++i) {
-    auto const value = static_cast<float>(host.data()[i]);
-    if (dtype == io::safetensors_dtype::bf16)
-      put(io::float_to_bfloat16(value));
-    else
-      put(value);
-  }
-  return bytes;
+  if (dtype != io::safetensors_dtype::bf16) return raw(numbers);
+  std::vector<bfloat16> narrow(numbers.size());
+  std::transform(numbers.begin(), numbers.end(), narrow.begin(), [](float number) { return bfloat16(number); });
+  return raw(narrow);
 }
 
 /// One file, or several and their index. The index, or the one file, is the last to appear.
-template <backend B>
-void write_weights(B const& ctx, std::filesystem::path const& folder, std::vector<saved_tensor<B>> const& all,
-                   save_options const& o) {
+inline void write_weights(std::filesystem::path const& folder, std::vector<saved_tensor> const& all,
+                          save_options const& o) {
   std::uint64_t const width = o.dtype == io::safetensors_dtype::bf16 ? 2 : 4;
-  std::vector<std::vector<saved_tensor<B> const*>> files(1);
+  std::vector<std::vector<saved_tensor const*>> files(1);
   std::uint64_t in_file = 0;
   std::uint64_t total = 0;
   for (auto const& t : all) {
-    std::uint64_t const bytes = std::uint64_t(t.rows.size()) * width;
+    std::uint64_t const bytes = std::uint64_t(t.size()) * width;
     if (in_file > 0 && in_file + bytes > o.shard_bytes) {
       files.emplace_back();
       in_file = 0;
@@ -117,12 +121,9 @@ void write_weights(B const& ctx, std::filesystem::path const& folder, std::vecto
     out.metadata("format", "pt");
     for (auto const* t : files[f]) out.declare(t->name, o.dtype, t->shape());
     for (auto const* t : files[f]) {
-      index_t const columns = t->rows.columns();
-      index_t const at_once = std::max<index_t>(1, (index_t(1) << 22) / columns);  // bounded memory
-      for (index_t first = 0; first < t->rows.rows(); first += at_once)
-        out.append(
-            t->name,
-            saved_bytes<B>(ctx, t->rows.slice(first, (std::min)(at_once, t->rows.rows() - first)), o.dtype));
+      index_t const at_once = std::max<index_t>(1, (index_t(1) << 22) / t->columns);  // bounded memory
+      for (index_t first = 0; first < t->rows; first += at_once)
+        out.append(t->name, saved_bytes(t->read(first, (std::min)(at_once, t->rows - first)), o.dtype));
       map[t->name] = name;
     }
     out.commit();
@@ -181,19 +182,20 @@ void save(grown_model<B>& m, saved_wiring const& w, std::filesystem::path const&
   c.rotary = has.rotary;
   bool const own_code = c.architecture == "accrete";
 
-  std::vector<detail::saved_tensor<B>> tensors;
+  std::vector<detail::saved_tensor> tensors;
   std::vector<std::string> norms;
-  tensors.push_back({"model.embed_tokens.weight", m.embedding(), false});
+  tensors.push_back(detail::tensor_to_save(m.context(), "model.embed_tokens.weight", m.embedding(), false));
   m.parameters([&](auto& p) {
     for (auto const& part : p.parts) {
       auto const name = own_code ? part.name : detail::pre_norm_name(part.name, w.norm_names);
       auto const rows = p.value.view().slice(part.first, part.rows);
-      tensors.push_back({name, is_vector(p.role) ? as_row<B>(rows) : rows, is_vector(p.role)});
+      tensors.push_back(detail::tensor_to_save(m.context(), name, is_vector(p.role) ? as_row(rows) : rows,
+                                               is_vector(p.role)));
       bool const of_heads = name.find(".self_attn.") != std::string::npos;
       if (p.role == parameter_role::norm_gain && !of_heads) norms.push_back(name);
     }
   });
-  detail::write_weights<B>(m.context(), folder, tensors, o);
+  detail::write_weights(folder, tensors, o);
 
   std::string const dtype = o.dtype == io::safetensors_dtype::bf16 ? "bfloat16" : "float32";
   auto config = io::hf_config(c, dtype);

@@ -40,12 +40,12 @@ class stack {
   virtual ~stack() = default;
 
   /// Embedding rows of the batch -> what the head reads, [T, D], in w.hidden.
-  virtual matrix<B> forward(B const& ctx, matrix_in<B> embedding_table, batch_type const& batch,
+  virtual real_matrix<B> forward(B const& ctx, matrix_in<B> embedding_table, batch_type const& batch,
                             workspace& w) = 0;
   /// From w.dhidden (overwritten) to the gradients of everything trainable, which are added to.
   virtual void backward(B const& ctx, batch_type const& batch, workspace& w) = 0;
   /// A layer at the top: a student's, its weights drawn by the placement's rule from streams of its number; or
-  /// one whose weights are zero, for a reader to fill.
+  /// one whose weights are zero and only read, for a reader to fill.
   virtual void append_fresh(B const& ctx, seed s) = 0;
   virtual void append_empty() = 0;
 
@@ -80,12 +80,12 @@ class stack {
   }
 
   /// Buffers for steps of at most `tokens`. Without `backward` nothing is kept and layers share everything.
-  [[nodiscard]] workspace make_workspace(index_t tokens, bool backward) {
+  [[nodiscard]] workspace make_workspace(index_t tokens, bool backward, made_again again = {}) {
     workspace measured;
-    lay_out(measured, tokens, backward);
+    lay_out(measured, tokens, backward, again);
     workspace w;
     w.memory = arena<typename B::space>(measured.memory.used());
-    lay_out(w, tokens, backward);
+    lay_out(w, tokens, backward, again);
     return w;
   }
 
@@ -147,52 +147,82 @@ class stack {
   std::vector<parameter<B>> entry_gains_, readout_gains_;
 
  private:
-  void lay_out(workspace& w, index_t tokens, bool backward) {
-    using scalar = typename B::scalar;
+  void lay_out(workspace& w, index_t tokens, bool backward, made_again again) {
+    using real = typename B::real;
     auto const all_needs = needs();
     int const num_streams = all_needs.num_streams;
     auto& a = w.memory;
     w.capacity = tokens;
     w.first_kept = backward ? first_backward_layer() : num_layers();
-    auto wide = [&] { return a.template matrix<scalar>(tokens, shape_.hidden); };
+    auto wide = [&] { return a.template matrix<real>(tokens, shape_.hidden); };
     auto several = [&](int count) {
-      std::vector<matrix<B>> all;
+      std::vector<real_matrix<B>> all;
       for (int i = 0; i < count; ++i) all.push_back(wide());
       return all;
     };
     w.embedded = wide();
     w.hidden = wide();
-    // A layer that keeps its input finds it here; the others hand theirs on through two shared sets.
+    w.again = again;
+    // A layer that keeps its input finds it here; the others hand theirs on through two shared sets. Where layers
+    // are made again, a group's first input is kept, and those inside of it are every group's.
     std::array const shared{several(num_streams), several(num_streams)};
+    std::vector<std::vector<real_matrix<B>>> inside;
+    for (int j = 1; backward && j < (std::min)(again.layers, num_layers() - w.first_kept); ++j)
+      inside.push_back(several(num_streams));
     for (int l = 0; l <= num_layers(); ++l) {
-      bool const keep = w.first_kept <= l && (l == num_layers() || needs_of(l).keeps_input);
-      w.boundary.push_back(keep && backward ? several(num_streams) : shared[std::size_t(l % 2)]);
+      bool const above = backward && w.first_kept <= l;
+      int const j = again.layers > 0 && l < num_layers() ? w.place_in_group(l) : 0;
+      if (above && j > 0)
+        w.boundary.push_back(inside[std::size_t(j - 1)]);
+      else if (above && (again.layers > 0 || l == num_layers() || needs_of(l).keeps_input))
+        w.boundary.push_back(several(num_streams));
+      else
+        w.boundary.push_back(shared[std::size_t(l % 2)]);
     }
     auto rows = [&](int count) {
       std::vector<real_vector<B>> all;
-      for (int i = 0; i < count; ++i) all.push_back(a.template vector<typename B::real>(tokens));
+      for (int i = 0; i < count; ++i) all.push_back(a.template vector<real>(tokens));
       return all;
     };
     w.entry_rows = rows(all_needs.entry.rows);
     w.readout_rows = rows(all_needs.readout.rows);
     w.entry_kept = several(all_needs.entry.kept);
     w.readout_kept = several(all_needs.readout.kept);
-    int most_rows = 0;
-    for (int l = 0; l < num_layers(); ++l) {
-      auto const own = needs_of(l);
-      most_rows = (std::max)(most_rows, own.rows);
-      if (l >= w.first_kept) w.layers.push_back(take_layer_memory<B>(a, shape_, tokens, own.kept, own.rows));
-    }
-    if (w.first_kept > 0) {
-      auto const common = take_layer_memory<B>(a, shape_, tokens, 0, most_rows);
-      w.layers.insert(w.layers.begin(), std::size_t(w.first_kept), common);
-    }
+    lay_out_layers(w, tokens, backward);
     if (backward) {
       w.dhidden = wide();
       w.gradient = several(num_streams);
       w.other_gradient = several(num_streams);
     }
     w.scratch = take_layer_scratch<B>(a, shape_, tokens, all_needs.scratch, backward);
+  }
+
+  /// Layers that keep nothing share one set of buffers, those that are made again a set for each place in a group.
+  void lay_out_layers(workspace& w, index_t tokens, bool backward) {
+    auto& a = w.memory;
+    layer_needs most;
+    for (int l = 0; l < num_layers(); ++l) {
+      most.rows = (std::max)(most.rows, needs_of(l).rows);
+      most.kept = (std::max)(most.kept, needs_of(l).kept);
+    }
+    if (w.first_kept > 0)
+      w.layers.assign(std::size_t(w.first_kept), take_layer_memory<B>(a, shape_, tokens, 0, most.rows));
+    matrix<B> gate_up;
+    bool const common = backward && w.again.mlp && w.first_kept < num_layers();
+    if (common) gate_up = a.template matrix<typename B::scalar>(tokens, 2 * shape_.intermediate);
+    std::vector<layer_memory<B>> of_group;
+    for (int l = w.first_kept; l < num_layers(); ++l) {
+      if (w.again.layers == 0) {
+        auto const own = needs_of(l);
+        w.layers.push_back(
+            take_layer_memory<B>(a, shape_, tokens, own.kept, own.rows, common ? &gate_up : nullptr));
+        continue;
+      }
+      auto const j = std::size_t(w.place_in_group(l));
+      if (j == of_group.size())
+        of_group.push_back(take_layer_memory<B>(a, shape_, tokens, most.kept, most.rows));
+      w.layers.push_back(of_group[j]);
+    }
   }
 };
 

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "accrete/model/layer_memory.hpp"
+#include "accrete/model/recomputation.hpp"
 #include "accrete/tensor/arena.hpp"
 
 namespace accrete::inline v0::model {
@@ -14,15 +15,21 @@ struct stack_workspace {
   arena<space> memory;
   index_t capacity = 0;  ///< most tokens of a step
   int first_kept = 0;
+  made_again again;
 
-  matrix<B> embedded;                            // [T, D]
-  std::vector<std::vector<matrix<B>>> boundary;  // [layers + 1][streams], each [T, D]
+  real_matrix<B> embedded;                            // [T, D]
+  std::vector<std::vector<real_matrix<B>>> boundary;  // [layers + 1][streams], each [T, D]
   std::vector<layer_memory<B>> layers;           // [layers]
   std::vector<real_vector<B>> entry_rows, readout_rows;
-  std::vector<matrix<B>> entry_kept, readout_kept;  // [T, D] each
-  std::vector<matrix<B>> gradient, other_gradient;  // [streams], each [T, D]
+  std::vector<real_matrix<B>> entry_kept, readout_kept;  // [T, D] each
+  std::vector<real_matrix<B>> gradient, other_gradient;  // [streams], each [T, D]
   layer_scratch<B> scratch;
-  matrix<B> hidden, dhidden;  // [T, D] what the head reads, and its gradient
+  real_matrix<B> hidden, dhidden;  // [T, D] what the head reads, and its gradient
+
+  /// Of a layer among those that are made again together.
+  [[nodiscard]] int place_in_group(int layer) const {
+    return layer < first_kept ? 0 : (layer - first_kept) % again.layers;
+  }
 };
 
 }  // namespace accrete::inline v0::model

@@ -48,8 +48,12 @@ class teacher {
     for (index_t l = 0; l < config_.num_hidden_layers; ++l) stack_->append_empty();
     stack_->parameters([&](model::parameter<B>& p) {
       for (auto const& part : p.parts) {
-        auto const rows = p.value.view().slice(part.first, part.rows);
-        reader.read(part.name, is_vector(p.role) ? model::as_row<B>(rows) : rows);
+        if (is_vector(p.role))
+          reader.read(part.name, model::as_row(p.value.view().slice(part.first, part.rows)));
+        else if (p.stored.empty())
+          reader.read(part.name, p.value.view().slice(part.first, part.rows));
+        else
+          reader.read(part.name, p.stored.view().slice(part.first, part.rows));
       }
     });
   }
@@ -77,7 +81,7 @@ class teacher {
 
   [[nodiscard]] workspace make_workspace(index_t tokens) { return stack_->make_workspace(tokens, false); }
   /// Last hidden state after the final norm, [T, D].
-  model::matrix<B> forward(model::token_batch<typename B::space> const& batch, workspace& w) {
+  model::real_matrix<B> forward(model::token_batch<typename B::space> const& batch, workspace& w) {
     return stack_->forward(ctx_, embedding_->view(), batch, w);
   }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <concepts>
+#include <cstddef>
 #include <string>
 
 #include "accrete/core/view.hpp"
@@ -11,8 +12,8 @@
 namespace accrete::inline v0::model {
 
 /// A gain's or bias' contiguous numbers, however they lie, as the one row that files hold. // [1, n]
-template <backend B>
-matrix<B> as_row(matrix<B> const& v) {
+template <class T, class Space>
+view<T, 2, Space> as_row(view<T, 2, Space> const& v) {
   return {v.data, {1, v.size()}};
 }
 
@@ -22,14 +23,15 @@ matrix<B> as_row(matrix<B> const& v) {
 template <backend B>
 class weight_reader {
  public:
-  static constexpr index_t buffer_numbers = index_t(1) << 16;  ///< f32, beside as many of B::scalar
+  static constexpr index_t buffer_numbers = index_t(1) << 16;  ///< f32, beside as many of the place's
 
   /// Both must outlive the reader.
   weight_reader(B const& ctx, io::weight_source const& source) : ctx_(ctx), source_(source) {}
 
   /// The whole weight `hf_name` -> to [rows, columns], contiguous. Throws io_error, shape_error.
-  void read(std::string const& hf_name, matrix<B> const& to) {
-    if constexpr (in_place) {
+  template <class T>
+  void read(std::string const& hf_name, view<T, 2, typename B::space> const& to) {
+    if constexpr (std::same_as<T, float> && std::same_as<typename B::space, mem::host>) {
       source_.read_rows(hf_name, 0, to);
     } else {
       index_t const columns = to.columns();
@@ -39,27 +41,24 @@ class weight_reader {
         index_t const rows = (std::min)(at_once, to.rows() - first);
         index_t const count = rows * columns;
         source_.read_rows(hf_name, first, {raw_.data(), {rows, columns}});
-        for (index_t i = 0; i < count; ++i)
-          converted_.data()[i] = static_cast<typename B::scalar>(raw_.data()[i]);
-        upload(ctx_, converted_.view().slice(0, count), to.slice(first, rows).flat());
+        auto* const converted = reinterpret_cast<T*>(converted_.data());
+        for (index_t i = 0; i < count; ++i) converted[i] = T(raw_.data()[i]);
+        upload(ctx_, view<T const, 1>(converted, {count}), to.slice(first, rows).flat());
       }
     }
   }
 
  private:
-  static constexpr bool in_place =
-      std::same_as<typename B::scalar, float> && std::same_as<typename B::space, mem::host>;
-
   void make_room(index_t count) {
     if (count <= raw_.size()) return;
     raw_ = tensor<float, 1>({count});
-    converted_ = tensor<typename B::scalar, 1>({count});
+    converted_ = tensor<std::byte, 1>({count * index_t(sizeof(typename B::real))});
   }
 
   B const& ctx_;
   io::weight_source const& source_;
   tensor<float, 1> raw_;
-  tensor<typename B::scalar, 1> converted_;
+  tensor<std::byte, 1> converted_;  // of B::scalar or B::real, which is no shorter
 };
 
 }  // namespace accrete::inline v0::model

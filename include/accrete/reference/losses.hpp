@@ -25,15 +25,16 @@ double log_sum_exp(T const* z, index_t n, double temperature) {
 
 }  // namespace detail
 
-/// teacher [n, V], student [n, V] (replaced by the gradient), targets [n]:
+/// teacher, student [n, V] logits, targets [n] -> gradient [n, V], which may be the student's logits themselves:
 ///   sums[0] += tau^2 KL(teacher^tau || student^tau), sums[1] += CE, neither times per_target;
 ///   gradient = per_target (alpha tau (p_S^tau - p_T^tau) + gamma (p_S - onehot)).
 /// An entry of -inf on both sides is an entry that is not there. Throws shape_error for a target past the
 /// vocabulary, config_error for a temperature that is not above 0.
 template <std::floating_point T>
-void distillation_loss(backend<T> const&, args::in2<T> teacher, args::out2<T> student, args::ids<> targets,
-                       distillation_weights weights, args::sums<> sums) {
+void distillation_loss(backend<T> const&, args::in2<T> teacher, args::out2<T> student, args::out2<T> gradient,
+                       args::ids<> targets, distillation_weights weights, args::sums<> sums) {
   check::shape("distillation_loss", "teacher", teacher, student.extents);
+  check::shape("distillation_loss", "gradient", gradient, student.extents);
   check::shape("distillation_loss", "targets", targets, {student.rows()});
   check::that(sums.rows() >= 2, "distillation_loss", "fewer than 2 sums", "one for tau^2 KL and one for CE");
   check::targets_below("distillation_loss", targets, student.columns());
@@ -42,9 +43,10 @@ void distillation_loss(backend<T> const&, args::in2<T> teacher, args::out2<T> st
   double const tau = weights.temperature;
   for (index_t t = 0; t < student.rows(); ++t) {
     T const* z_t = teacher.row(t);
-    T* z_s = student.row(t);
+    T const* z_s = student.row(t);
+    T* const g = gradient.row(t);
     if (targets(t) == ignore_target) {
-      std::fill_n(z_s, vocabulary, T(0));
+      std::fill_n(g, vocabulary, T(0));
       continue;
     }
     double const teacher_total = detail::log_sum_exp(z_t, vocabulary, tau);
@@ -60,7 +62,7 @@ void distillation_loss(backend<T> const&, args::in2<T> teacher, args::out2<T> st
       double const onehot = i == targets(t) ? 1.0 : 0.0;
       double const kd = weights.alpha * tau * (std::exp(log_student) - p_teacher);
       double const ce = weights.gamma * (std::exp(double(z_s[i]) - plain_total) - onehot);
-      z_s[i] = static_cast<T>(weights.per_target * (kd + ce));
+      g[i] = static_cast<T>(weights.per_target * (kd + ce));
     }
     sums(0) += tau * tau * divergence;
   }

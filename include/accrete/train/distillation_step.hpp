@@ -17,6 +17,7 @@
 #include "accrete/model/parameter.hpp"
 #include "accrete/model/teacher.hpp"
 #include "accrete/model/token_batch.hpp"
+#include "accrete/backend/profile.hpp"
 #include "accrete/train/finite.hpp"
 #include "accrete/train/optimizer.hpp"
 #include "accrete/train/recipe.hpp"
@@ -39,14 +40,14 @@ class distillation_step {
         recipe_(r),
         head_(t.config().vocab_size,
               distillation::slice_lengths::within(r.logits_bytes, t.config().vocab_size,
-                                                  sizeof(typename B::scalar), r.micro_capacity())) {
+                                                  distillation::vocabulary_head<B>::bytes_per_logit, r.micro_capacity())) {
     micro_.reserve(recipe_.micro_capacity(), recipe_.micro_capacity());
   }
 
   /// Memory for the student as it is.
   void resize() {
     workspace_ = workspace();  // freed before the larger one is made
-    workspace_ = student_.make_workspace(recipe_.micro_capacity());
+    workspace_ = student_.make_workspace(recipe_.micro_capacity(), recipe_.recompute);
   }
   [[nodiscard]] workspace const& memory() const { return workspace_; }
   /// Of activations and logits.
@@ -64,6 +65,7 @@ class distillation_step {
     distillation::loss_sums sums;
     for_each_micro_batch(batch, [&](data::ragged_batch const& micro) {
       sums += losses_of(micro, states, weights, workspace_.dhidden.slice(0, micro.num_tokens()));
+      auto const timing = stretch(student_.context(), "student's backward");
       student_.backward(model::views_of(micro), workspace_);
     });
     return sums;
@@ -77,6 +79,7 @@ class distillation_step {
       gradient_norm(student_, step);
       refuse_loss("step " + std::to_string(step), sums);
     }
+    auto const timing = stretch(student_.context(), "clip and AdamW");
     return apply_adamw(student_, recipe_, learning_rate, step);
   }
 
@@ -118,10 +121,17 @@ class distillation_step {
  private:
   /// `dhidden` as vocabulary_head::distill takes it.
   distillation::loss_sums losses_of(data::ragged_batch const& tokens, distillation::teacher_states<B>& states,
-                                    distillation_weights const& weights, model::matrix<B> dhidden) {
+                                    distillation_weights const& weights, model::real_matrix<B> dhidden) {
     auto const batch = model::views_of(tokens);
-    auto const asked = states.hidden(tokens);
-    auto const hidden = student_.forward(batch, workspace_);
+    auto const asked = [&] {
+      auto const timing = stretch(student_.context(), "teacher's states");
+      return states.hidden(tokens);
+    }();
+    auto const hidden = [&] {
+      auto const timing = stretch(student_.context(), "student's forward");
+      return student_.forward(batch, workspace_);
+    }();
+    auto const timing = stretch(student_.context(), "heads and losses");
     return head_.distill(student_.context(), asked, teacher_.head()->view(), hidden, student_.head(),
                          batch.targets, weights, dhidden);
   }

@@ -22,6 +22,7 @@ void restore_student(Model& m, checkpoint_file const& file) {
                        "one of the " + std::to_string(m.schedule().num_phases()) + " of the plan");
   for (int p = 1; p <= phase; ++p) m.begin_phase(p);
   file.read_parameters(parameters_of(m));
+  m.parameters([&](auto& p) { p.refresh(m.context()); });
 }
 
 /// For whoever wants a trained student and no more training of it: a fresh one of the checkpoint's type under

@@ -42,7 +42,7 @@ update_report apply_adamw(Model& m, recipe const& r, double learning_rate, index
     adamw_step const update{learning_rate, r.beta1,          r.beta2, r.epsilon, decays ? r.weight_decay : 0.0,
                             ++p.updates,   report.clip_scale};
     adamw(m.context(), p.value.view().flat(), p.gradient.view().flat(), p.moment1.view().flat(),
-          p.moment2.view().flat(), update);
+          p.moment2.view().flat(), update, p.stored.view().flat());
   });
   return report;
 }

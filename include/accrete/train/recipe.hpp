@@ -7,6 +7,7 @@
 #include "accrete/backend/types.hpp"
 #include "accrete/core/error.hpp"
 #include "accrete/core/rng.hpp"
+#include "accrete/model/recomputation.hpp"
 
 namespace accrete::inline v0 {
 
@@ -31,6 +32,7 @@ struct recipe {
   index_t evaluate_every = 0;  ///< updates between evaluations, counted within a phase; 0: at the end of phases
   std::size_t logits_bytes = std::size_t(128) << 20;  ///< budget of a slice of both models' logits
   index_t skip_nonfinite = 0;  ///< updates of a run that may be passed over for a loss or gradient not finite
+  recomputation recompute = recomputation::none;  ///< memory for time; the numbers stay the same
   accrete::seed seed{42};
 
   [[nodiscard]] distillation_weights weights(index_t targets) const {

@@ -52,7 +52,8 @@ inline run_facts facts_of(recipe const& r) {
           {"evaluate_every", text(r.evaluate_every), allowed},
           {"micro_tokens", text(r.micro_tokens), allowed},
           {"logits_bytes", text(r.logits_bytes), allowed},
-          {"skip_nonfinite", text(r.skip_nonfinite), noted}};
+          {"skip_nonfinite", text(r.skip_nonfinite), noted},
+          {"recompute", std::string(recomputation_names[std::size_t(r.recompute)]), noted}};
 }
 
 /// Tokens of a text and which of its documents a run goes through, in order.

@@ -36,22 +36,24 @@ struct no_look {
 ///   apply<Sublayer>(a, out)  apply_backward<Sublayer>(a, d, da, store)
 ///   zero(out)                only for programs with an input that no gradient reaches
 /// and knows nothing of equations; this class knows nothing of backends. Only `scale` is asked to work in
-/// place.
+/// place. Where it has narrow(matrix), that tells how a buffer holds a value that only sublayers read: norm, unit
+/// and add_norm are then asked to write such a one, apply and apply_backward to read it.
 template <class P, class Kernels, class Matrix, class Row>
 class execution {
  public:
   execution(Kernels& kernels, site where, frame<P, Matrix, Row> const& buffers)
       : k_(kernels), site_(where), f_(buffers) {}
 
-  /// `look(number, matrix)` sees each value of the program when it has just been made, before its buffer is
-  /// used again; the number is a std::integral_constant.
+  /// `look(number, matrix)` sees each value of the program that is not narrow when it has just been made, before
+  /// its buffer is used again; the number is a std::integral_constant.
   template <purpose For, class Look = no_look>
   void forward(Look&& look = {}) {
     each_value([&](auto i) {
       forward_one<For, i>();
-      if constexpr (!P::is_fused(i) && (P::runs(i) || P::at(i).code == op::input)) look(i, value<For>(i));
+      if constexpr (!P::is_fused(i) && !held_narrow(i) && (P::runs(i) || P::at(i).code == op::input))
+        look(i, value<For>(i));
       if constexpr (constexpr int n = P::fused_norm_of(i); n >= 0)  // made in the same pass
-        look(std::integral_constant<int, n>{}, value<For>(n));
+        if constexpr (!held_narrow(n)) look(std::integral_constant<int, n>{}, value<For>(n));
     });
     for (std::size_t s = 0; s < std::size_t(P::num_outputs);
          ++s) {  // an output that is kept, an input, or two outputs
@@ -118,6 +120,17 @@ class execution {
   Matrix const& value(int v) const {
     return at(forward_plan_of<P, For>.value[std::size_t(v)]);
   }
+  static constexpr bool held_narrow(int v) {
+    return requires(Kernels & k, Matrix m) { k.narrow(m); } && P::is_narrow(v);
+  }
+  /// The buffer of value V as what it holds.
+  template <int V>
+  auto holding(Matrix const& buffer) const {
+    if constexpr (held_narrow(V))
+      return k_.narrow(buffer);
+    else
+      return buffer;
+  }
   /// A value as the backward finds it: rebuilt, kept, or an input.
   Matrix const& past(int v) const {
     home const again = backward_plan_of<P>.value[std::size_t(v)];
@@ -135,7 +148,7 @@ class execution {
     constexpr auto c = P::at(I);
     if constexpr (c.code != op::input && P::runs(I) && !P::is_fused(I)) {
       if constexpr (constexpr int n = P::fused_norm_of(I); n >= 0) {
-        k_.add_norm(value<For>(c.a), value<For>(c.b), value<For>(I), P::at(n).gain, value<For>(n),
+        k_.add_norm(value<For>(c.a), value<For>(c.b), value<For>(I), P::at(n).gain, holding<n>(value<For>(n)),
                     f_.rows[P::at(n).row]);
       } else {
         compute<I>(value<For>(c.a), value<For>(second_read(I)), value<For>(I));
@@ -155,9 +168,9 @@ class execution {
     if constexpr (c.code == op::add) k_.add(a, b, out);
     if constexpr (c.code == op::scale) k_.scale(node::constant::at(site_), a, out);
     if constexpr (c.code == op::through) k_.copy(a, out);
-    if constexpr (c.code == op::norm) k_.norm(c.gain, a, out, f_.rows[c.row]);
-    if constexpr (c.code == op::unit) k_.unit(a, out, f_.rows[c.row]);
-    if constexpr (c.code == op::apply) k_.template apply<typename node::sublayer>(a, out);
+    if constexpr (c.code == op::norm) k_.norm(c.gain, a, holding<I>(out), f_.rows[c.row]);
+    if constexpr (c.code == op::unit) k_.unit(a, holding<I>(out), f_.rows[c.row]);
+    if constexpr (c.code == op::apply) k_.template apply<typename node::sublayer>(holding<c.a>(a), out);
   }
 
   template <int K>
@@ -183,7 +196,7 @@ class execution {
       } else if constexpr (c.code == op::unit) {
         k_.unit_backward(past(c.a), f_.rows[c.row], d, gradient(c.a), how);
       } else {
-        k_.template apply_backward<typename node::sublayer>(past(c.a), d, gradient(c.a), how);
+        k_.template apply_backward<typename node::sublayer>(holding<c.a>(past(c.a)), d, gradient(c.a), how);
       }
     }
   }

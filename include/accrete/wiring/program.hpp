@@ -152,6 +152,15 @@ struct program {
     return n;
   }();
 
+  /// Whether only sublayers read a value, which begin by multiplying it with a matrix: a norm, say, under pre-norm.
+  /// It may then be held in the format that matrices are multiplied in.
+  static constexpr bool is_narrow(int v) {
+    if (at(v).row < 0 || is_output(v)) return false;
+    for (int i = v + 1; i < size; ++i)
+      if ((at(i).a == v || at(i).b == v) && at(i).code != op::apply) return false;
+    return true;
+  }
+
   /// norm(a + b) in one pass: the first norm that reads the sum is made where the sum is. -1: none.
   static constexpr int fused_norm_of(int i) {
     if (at(i).code != op::add) return -1;

@@ -60,13 +60,14 @@ void build_cache(std::filesystem::path const& path, cache_plan const& wanted, te
   tell(progress, 0, all);
   index_t const room = (std::min)(capacity, all);
   auto workspace = t.make_workspace(room);
+  model::operand_room<B> operands;
   data::ragged_batch batch;
   std::vector<std::uint64_t> sums;
   for (std::size_t next = 0; next < documents.size();) {
     batch.clear();
     auto const last = next + data::documents_in_batch(text, documents, next, room);
     for (; next < last; ++next) batch.append(text.document(documents[next]), documents[next]);
-    model::matrix_in<B> const hidden = t.forward(model::views_of(batch), workspace);  // [T, D]
+    auto const hidden = operands.hold(t.context(), t.forward(model::views_of(batch), workspace));  // [T, D]
     for (index_t d = 0; d < batch.num_documents(); ++d) {
       auto const first = batch.offsets[std::size_t(d)];
       auto const rows = hidden.slice(first, batch.offsets[std::size_t(d) + 1] - first).flat();

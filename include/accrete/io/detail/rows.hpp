@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "accrete/core/bfloat16.hpp"
 #include "accrete/core/error.hpp"
 #include "accrete/core/view.hpp"
 #include "accrete/io/bytes.hpp"
@@ -41,7 +42,7 @@ void widen(plain_number kind, std::byte const* from, T* to, index_t count) {
       for (index_t i = 0; i < count; ++i) to[i] = T(half_to_float(load<std::uint16_t>(from + 2 * i)));
       break;
     case plain_number::bf16:
-      for (index_t i = 0; i < count; ++i) to[i] = T(bfloat16_to_float(load<std::uint16_t>(from + 2 * i)));
+      for (index_t i = 0; i < count; ++i) to[i] = T(float(bfloat16::from_bits(load<std::uint16_t>(from + 2 * i))));
       break;
   }
 }

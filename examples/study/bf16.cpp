@@ -1,0 +1,3 @@
+#include "run.hpp"
+
+template int run_study<ac::cpu::backend<ac::bfloat16>>(settings);
