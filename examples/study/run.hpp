@@ -71,6 +71,13 @@ inline ac::index_t longest_updates(settings const& o) {
   return longest;
 }
 
+/// Who computes, with how many threads, and what matrices are multiplied in.
+template <class Backend>
+std::string backend_text(Backend const& ctx) {
+  return fmt::format("{} in {}, {} threads", Backend::name(),
+                     ac::io::name_of(ac::io::dtype_of<typename Backend::scalar>()), ctx.threads());
+}
+
 template <class Backend>
 ac::study::report_facts facts_of(settings const& o, ac::teacher<Backend> const& t, ac::data::corpus const& text,
                                  std::string const& text_identity) {
@@ -94,8 +101,7 @@ ac::study::report_facts facts_of(settings const& o, ac::teacher<Backend> const& 
       {"loss", fmt::format("{} tau^2 KL + {} CE, tau {}", r.alpha, r.gamma, r.temperature)},
       {"validation", fmt::format("{} documents, fixed", o.validation_documents)},
       {"machine",
-       fmt::format("{}, {} threads, {}, {}", ac::study::processor_name(), t.context().threads(), Backend::name(),
-                   ac::io::name_of(ac::io::dtype_of<typename Backend::scalar>()))},
+       fmt::format("{}; {}", ac::study::processor_name(), backend_text(t.context()))},
   };
   for (auto const& path : o.text.paths)
     if (std::ifstream origin(path.string() + ".origin"); origin) {
@@ -139,6 +145,7 @@ int run_study(settings o) {
   say(fmt::format("teacher: {}, {} layers, hidden {}, vocabulary {}",
                   std::filesystem::path(o.teacher).filename().string(), teacher.config().num_hidden_layers,
                   teacher.config().hidden_size, teacher.config().vocab_size));
+  say("backend: " + backend_text(teacher.context()));
   auto const started = std::chrono::steady_clock::now();
   auto const text = ac::data::open(o.text.paths, teacher.tokenizer(), o.text.how());
   say(fmt::format("text: {} documents, {} tokens, read in {:.1f}s", text.num_documents(), text.num_tokens(),
