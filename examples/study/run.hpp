@@ -142,10 +142,9 @@ int run_study(settings o) {
 
   auto teacher =
       ac::load_teacher<Backend>(o.teacher, o.threads > 0 ? Backend(o.threads) : Backend(), o.text.length);
-  say(fmt::format("teacher: {}, {} layers, hidden {}, vocabulary {}",
+  say(fmt::format("teacher: {}, {} layers, hidden {}, vocabulary {}; {}",
                   std::filesystem::path(o.teacher).filename().string(), teacher.config().num_hidden_layers,
-                  teacher.config().hidden_size, teacher.config().vocab_size));
-  say("backend: " + backend_text(teacher.context()));
+                  teacher.config().hidden_size, teacher.config().vocab_size, backend_text(teacher.context())));
   auto const started = std::chrono::steady_clock::now();
   auto const text = ac::data::open(o.text.paths, teacher.tokenizer(), o.text.how());
   say(fmt::format("text: {} documents, {} tokens, read in {:.1f}s", text.num_documents(), text.num_tokens(),
