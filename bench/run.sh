@@ -38,7 +38,7 @@ while [ $# -gt 0 ]; do
 done
 
 work=$root/build-bench
-needed=("${build_packages[@]}" libbenchmark-dev)
+needed=("${build_packages[@]}" libbenchmark-dev libdnnl-dev)
 if [ -z "${ACCRETE_PEER_VENV:-}" ]; then needed+=("${fetch_packages[@]}" python3-venv); fi
 install_packages "${needed[@]}"
 
@@ -57,7 +57,7 @@ fi
 
 if [ "${only[*]}" != compile-time ]; then
   say "building bench/step_bench"
-  parts=(-DACCRETE_BUILD_BENCH=ON)
+  parts=(-DACCRETE_BUILD_BENCH=ON -DACCRETE_ONEDNN=ON)
   if [ ! -f "$root/build/CMakeCache.txt" ]; then parts+=(-DACCRETE_BUILD_TESTS=OFF -DACCRETE_BUILD_EXAMPLES=OFF); fi
   # shellcheck disable=SC2046  # one word or none
   configure release "$root/build" "${parts[@]}" $(launcher)
