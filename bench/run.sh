@@ -57,12 +57,10 @@ fi
 
 if [ "${only[*]}" != compile-time ]; then
   say "building bench/step_bench"
-  parts=(-DACCRETE_BUILD_BENCH=ON -DACCRETE_ONEDNN=ON)
-  if [ ! -f "$root/build/CMakeCache.txt" ]; then parts+=(-DACCRETE_BUILD_TESTS=OFF -DACCRETE_BUILD_EXAMPLES=OFF); fi
   # shellcheck disable=SC2046  # one word or none
-  configure release "$root/build" "${parts[@]}" $(launcher)
+  configure bench "$work/build" $(launcher)
   build_log=$(mktemp)
-  if ! cmake --build "$root/build" --target step_bench -j "$(jobs)" >"$build_log" 2>&1; then
+  if ! cmake --build "$work/build" --target step_bench -j "$(jobs)" >"$build_log" 2>&1; then
     cat "$build_log" >&2
     fail "build: step_bench does not compile (the compiler's words stand above)"
   fi
@@ -70,4 +68,4 @@ if [ "${only[*]}" != compile-time ]; then
 fi
 
 say "measuring (load average $(cut -d' ' -f1 /proc/loadavg))"
-exec "$venv/bin/python" "$root/bench/compare.py" --bench "$root/build/bench" --work "$work" "${arguments[@]}"
+exec "$venv/bin/python" "$root/bench/compare.py" --bench "$work/build/bench" --work "$work" "${arguments[@]}"
