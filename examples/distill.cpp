@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -76,9 +77,9 @@ int main(int argc, char** argv) {
     ac::io::folder_lock const lock(out);
     ac::io::remove_leftovers(out);
     keep.folder = out / "checkpoints";
-    ac::profile profile;
+    std::optional<ac::profile> profile;
     auto context = threads > 0 ? backend(threads) : backend();
-    if (!trace.empty()) context.profile_into(&profile);
+    if (!trace.empty()) context.profile_into(&profile.emplace());
     auto teacher = ac::load_teacher<backend>(teacher_file, context, text.length);
     auto const corpus = ac::data::open(text.paths, teacher.tokenizer(), text.how());
 
@@ -100,9 +101,9 @@ int main(int argc, char** argv) {
     log.append({{"kind", "begin"}, {"recipe", ac::train::to_json(ac::train::facts_of(recipe))}});
     auto const result =
         ac::distill(model, teacher, corpus, recipe, text_options, log.attach(events), std::move(keep));
-    if (!trace.empty()) {
-      fmt::print("{}", ac::train::profile_table(profile));
-      ac::train::write_trace(profile, trace);
+    if (profile) {
+      fmt::print("{}", ac::train::profile_table(*profile));
+      ac::train::write_trace(*profile, trace);
     }
     if (!result.finished) {
       line.note(fmt::format("stopped after step {}: the same command goes on from there", result.steps.size()));

@@ -76,8 +76,7 @@ void check_attention(char const* operation, args::in2<T> q, args::in2<T> k, args
   check::documents(operation, documents, q.rows());
 }
 
-/// `products` of a query's and its keys' size, causal pairs alone; the products of two that are kept are read and
-/// written.
+/// Notes attention as so many products of queries with keys, causal pairs alone.
 template <class T, class Gemm>
 timed_operation time_attention(backend<T, Gemm> const& ctx, char const* name, view<T const, 2> q,
                                args::offsets<> documents, attention_shape const& s, int products) {
