@@ -53,8 +53,10 @@ TEST_CASE("a tokenizer out of a GGUF leaves as files that give the same tokens",
     REQUIRE(again.encode(text) == words.encode(text));
   }
 
-  // And from there on as they are.
+  // And from there on as they are, an empty file among them.
+  test::write_file(folder / "chat_template.jinja", "");
   data::save_tokenizer(again, folder / "copy");
+  CHECK(test::read_file(folder / "copy" / "chat_template.jinja").empty());
   CHECK(test::read_file(folder / "copy" / "tokenizer.json") == test::read_file(folder / "tokenizer.json"));
   CHECK(from_folder(folder / "copy").identity() == again.identity());
 }

@@ -120,6 +120,8 @@ inline nlohmann::ordered_json tokenizer_config(tokenizer_spec const& spec, std::
 }
 
 inline void copy_file(std::filesystem::path const& from, std::filesystem::path const& to) {
+  std::error_code unknown;
+  if (std::filesystem::file_size(from, unknown) == 0) return io::write_atomically(to, "");  // maps to nothing
   io::mapped_file const map(from);
   io::write_atomically(to, map.text());
 }
