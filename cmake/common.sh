@@ -53,7 +53,7 @@ install_packages() {
 }
 
 build_packages=(g++ cmake ninja-build pkg-config libeigen3-dev nlohmann-json3-dev libfmt-dev libpcre2-dev libutf8proc-dev
-  zlib1g-dev libzstd-dev libcli11-dev)
+  zlib1g-dev libzstd-dev libcli11-dev libdnnl-dev)
 test_packages=(catch2 libxtensor-dev libbenchmark-dev)
 fetch_packages=(python3 python3-pip ca-certificates)
 clang_packages=(clang libomp-dev libclang-rt-dev)

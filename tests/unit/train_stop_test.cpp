@@ -1,11 +1,14 @@
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "accrete/growth/curriculum.hpp"
@@ -28,6 +31,18 @@ constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 void mark(int) {}
 void mark_too(int) {}
+
+/// Sends `signal` to this process, and waits until it is taken.
+void send(int signal) {
+  ::kill(::getpid(), signal);
+  for (int i = 0; i < 5000 && train::stop_signal::number() != signal; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+bool takes(int signal) {
+  sigset_t blocked;
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  return sigismember(&blocked, signal) == 0;
+}
 
 /// The text of the numeric_error that `call` throws; empty where it throws none.
 template <class Call>
@@ -90,7 +105,7 @@ TEST_CASE("SIGINT and SIGTERM stop a run after its step, and the handlers before
       CHECK(train::stop_signal::number() == 0);
       train::run_events events;
       events.on_step = [&](train::step_record const& s) {
-        if (s.step == 4) std::raise(signal);
+        if (s.step == 4) send(signal);
       };
       events.stop_wanted = &train::stop_signal::stop_wanted;
       run_type run(tiny_recipe(), events);
@@ -106,12 +121,30 @@ TEST_CASE("SIGINT and SIGTERM stop a run after its step, and the handlers before
   CHECK_FALSE(train::stop_signal::stop_wanted());
 }
 
+TEST_CASE("no thread that computes takes a signal that stops a run", "[train][stop]") {
+  CHECK((takes(SIGINT) && takes(SIGTERM) && takes(SIGHUP)));
+  {
+    train::stop_signal const stop;
+    std::vector<std::thread> workers;
+    std::vector<int> taken(3, -1);
+    for (int& t : taken) workers.emplace_back([&t] { t = takes(SIGINT) + takes(SIGTERM) + takes(SIGHUP); });
+    for (std::thread& w : workers) w.join();
+    CHECK(taken == std::vector<int>(3, 0));
+    CHECK_FALSE((takes(SIGINT) || takes(SIGTERM) || takes(SIGHUP)));
+    CHECK(takes(SIGUSR1));
+  }
+  CHECK((takes(SIGINT) && takes(SIGTERM) && takes(SIGHUP)));
+}
+
 TEST_CASE("a second signal ends the process", "[train][stop]") {
   auto const ends = [](int signals) {
     return test::status_of_child([&] {
       std::signal(SIGINT, SIG_DFL);
       train::stop_signal const stop;
-      for (int i = 0; i < signals; ++i) std::raise(SIGINT);
+      send(SIGINT);
+      if (signals == 1) return;
+      ::kill(::getpid(), SIGINT);
+      std::this_thread::sleep_for(std::chrono::seconds(10));  // it may come while the first is being taken
     });
   };
   CHECK((WIFEXITED(ends(1)) && WEXITSTATUS(ends(1)) == 0));
