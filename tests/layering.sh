@@ -16,8 +16,8 @@ none "$(in_headers '#include *<(Eigen|unsupported)/' | grep -vE '^include/accret
   'Eigen outside cpu/ and tensor/eigen.hpp'
 none "$(in_headers '#include *<xt(ensor|l)/' | grep -v '^include/accrete/tensor/xtensor')" \
   'xtensor outside tensor/xtensor.hpp'
-none "$(in_headers '#include *<(oneapi|dnnl)' | grep -v '^include/accrete/cpu/gemm_onednn.hpp')" \
-  'oneDNN outside cpu/gemm_onednn.hpp'
+none "$(in_headers '#include *<(oneapi|dnnl)' | grep -vE '^include/accrete/cpu/(gemm_onednn|onednn_product).hpp')" \
+  'oneDNN outside cpu/gemm_onednn.hpp and cpu/onednn_product.hpp'
 none "$(in_headers '#include *<fmt/' | grep -v '^include/accrete/core/format.hpp')" '{fmt} outside core/format.hpp'
 none "$(in_headers '#include *<(iostream|catch2/.*|CLI/.*|benchmark/.*)>')" \
   'a header that only programs need (for streams: <iosfwd>, <ostream>)'

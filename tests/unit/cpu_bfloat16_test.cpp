@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <tuple>
 #include <vector>
@@ -34,7 +35,7 @@ using providers = std::tuple<ac::cpu::eigen_gemm>;
 }  // namespace
 
 TEST_CASE("bfloat16 rounds to the nearest, ties to even, and keeps what is no number", "[core][bfloat16]") {
-  CHECK(float(bfloat16(1.0F + 1.0F / 256)) == 1.0F);            // a tie, down to even
+  CHECK(float(bfloat16(1.0F + 1.0F / 256)) == 1.0F);               // a tie, down to even
   CHECK(float(bfloat16(1.0F + 3.0F / 256)) == 1.0F + 4.0F / 256);  // a tie, up to even
   CHECK(float(bfloat16(1.0F + 1.1F / 256)) == 1.0F + 2.0F / 256);
   CHECK(float(bfloat16(-425.5)) == -426.0F);  // spacing 2 at this size
@@ -85,6 +86,39 @@ TEMPLATE_LIST_TEST_CASE("products of bfloat16 are those of the rounded numbers, 
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("long sums and large results of bfloat16 are cut into parts that leave nothing out",
+                        "[cpu][bfloat16][linear]", providers) {
+  // Sums past one part's length, and results whose rows or columns make many tasks of unequal size.
+  for (auto const& [tokens, in, out] :
+       std::vector<std::array<index_t, 3>>{{67, 5001, 40}, {40, 70, 4200}, {2100, 50, 33}, {5000, 41, 300}}) {
+    auto const x = normal<bfloat16>(tokens, in, 1, 16);
+    auto const w = normal<bfloat16>(out, in, 2);
+    auto const dy = normal<bfloat16>(tokens, out, 3, 1);
+    auto const y = normal<float>(tokens, out, 4, 2), dx = normal<float>(tokens, in, 5),
+               dw = normal<float>(out, in, 6);
+    CAPTURE(tokens, in, out);
+    for (store const how : {store::replace, store::add}) {
+      auto wide_y = widened(y), wide_dx = widened(dx), wide_dw = widened(dw);
+      linear(oracle, widened(x), widened(w), wide_y, how);
+      linear_backward_input(oracle, widened(dy), widened(w), wide_dx, how);
+      linear_backward_weight(oracle, widened(dy), widened(x), wide_dw, how);
+      for (int const threads : {1, 2, 3, 6}) {
+        ac::cpu::backend<bfloat16, TestType> const ctx(threads);
+        auto y1 = copy_of(y), dx1 = copy_of(dx), dw1 = copy_of(dw);
+        linear(ctx, x, w, y1.view(), how);
+        linear_backward_input(ctx, dy, w, dx1.view(), how);
+        linear_backward_weight(ctx, dy, x, dw1, how);
+        CHECK(distance(y1, wide_y) < 2e-6);
+        CHECK(distance(dx1, wide_dx) < 2e-6);
+        CHECK(distance(dw1, wide_dw) < 2e-6);
+        auto again = copy_of(dw);
+        linear_backward_weight(ctx, dy, x, again, how);
+        CHECK(same_bits(again, dw1));
+      }
+    }
+  }
+}
+
 TEMPLATE_LIST_TEST_CASE("a product of bfloat16 with nothing to sum over is zero, or adds nothing",
                         "[cpu][bfloat16][linear]", providers) {
   ac::cpu::backend<bfloat16, TestType> const ctx(2);
@@ -97,7 +131,8 @@ TEMPLATE_LIST_TEST_CASE("a product of bfloat16 with nothing to sum over is zero,
   REQUIRE(same_bits(y, matrix<float>(3, 2)));
 }
 
-TEST_CASE("norms, rotation, embedding and biases in bfloat16 are those of the rounded numbers", "[cpu][bfloat16]") {
+TEST_CASE("norms, rotation, embedding and biases in bfloat16 are those of the rounded numbers",
+          "[cpu][bfloat16]") {
   ac::cpu::backend<bfloat16> const ctx(2);
   index_t const tokens = 37, width = 48, heads = 6, head_dim = 8;
   auto const x = normal<float>(tokens, width, 1);
@@ -207,7 +242,8 @@ TEMPLATE_LIST_TEST_CASE("attention and its backward in bfloat16 are near those o
   CHECK(distance(dv, wide_dv) < 2 * rounding);
 }
 
-TEST_CASE("losses of a bfloat16 backend are taken in float, their gradient is rounded once", "[cpu][bfloat16]") {
+TEST_CASE("losses of a bfloat16 backend are taken in float, their gradient is rounded once",
+          "[cpu][bfloat16]") {
   index_t const rows = 9, vocabulary = 2100;
   auto const teacher = normal<float>(rows, vocabulary, 1), logits = normal<float>(rows, vocabulary, 2);
   std::vector<std::int32_t> targets{5, 2099, ac::ignore_target, 0, 1024, 1023, 7, 8, 9};
@@ -227,6 +263,17 @@ TEST_CASE("losses of a bfloat16 backend are taken in float, their gradient is ro
       for (index_t i = 0; i < vocabulary; ++i)
         rounded_once = rounded_once && gradient(t, i).bits == bfloat16(wide(t, i)).bits;
     CHECK(rounded_once);
+    // Over the logits themselves, each row from where theirs begins.
+    auto over = copy_of(logits);
+    double over_sums[2] = {};
+    ac::view<float, 2> const there = over;
+    ac::view<bfloat16, 2> const laid{reinterpret_cast<bfloat16*>(there.data), there.extents, 2 * there.stride};
+    distillation_loss(ac::cpu::backend<bfloat16>(2), teacher, there, laid, ids, weights, {over_sums, {2}});
+    CHECK((over_sums[0] == sums[0] && over_sums[1] == sums[1]));
+    bool same = true;
+    for (index_t t = 0; t < rows; ++t)
+      same = same && std::memcmp(laid.row(t), &gradient(t, 0), std::size_t(vocabulary) * sizeof(bfloat16)) == 0;
+    CHECK(same);
   }
 }
 

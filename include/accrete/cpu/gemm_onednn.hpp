@@ -2,143 +2,21 @@
 #if defined(ACCRETE_WITH_ONEDNN)  // set by the build that links it; without, there is nothing here
 #include <dnnl.h>
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
-#include <memory>
-#include <new>
-#include <string>
-#include <type_traits>
 #include <unordered_map>
 
 #include "accrete/backend/types.hpp"
 #include "accrete/core/bfloat16.hpp"
-#include "accrete/core/error.hpp"
 #include "accrete/core/view.hpp"
 #include "accrete/cpu/gemm_eigen.hpp"
 #include "accrete/cpu/gemm_provider.hpp"
+#include "accrete/cpu/onednn_product.hpp"
 #include "accrete/cpu/parallel.hpp"
 
 namespace accrete::inline v0::cpu {
-
-namespace detail::onednn {
-
-inline void check(dnnl_status_t status, char const* call) {
-  if (status == dnnl_success) return;
-  if (status == dnnl_out_of_memory) throw std::bad_alloc();
-  throw numeric_error("onednn_gemm", std::string(call) + " refused with status " + std::to_string(int(status)),
-                      "success", "report this with the processor's name, or build with ACCRETE_ONEDNN=OFF");
-}
-
-template <auto Destroy>
-struct closer {
-  template <class Handle>
-  void operator()(Handle* h) const {
-    Destroy(h);
-  }
-};
-template <class Handle, auto Destroy>
-using owned = std::unique_ptr<std::remove_pointer_t<Handle>, closer<Destroy>>;
-
-inline dnnl_engine_t engine() {
-  static owned<dnnl_engine_t, dnnl_engine_destroy> const made = [] {
-    dnnl_engine_t e = nullptr;
-    check(dnnl_engine_create(&e, dnnl_cpu, 0), "dnnl_engine_create");
-    return owned<dnnl_engine_t, dnnl_engine_destroy>(e);
-  }();
-  return made.get();
-}
-inline dnnl_stream_t stream() {
-  thread_local owned<dnnl_stream_t, dnnl_stream_destroy> const made = [] {
-    dnnl_stream_t s = nullptr;
-    check(dnnl_stream_create(&s, engine(), dnnl_stream_default_flags), "dnnl_stream_create");
-    return owned<dnnl_stream_t, dnnl_stream_destroy>(s);
-  }();
-  return made.get();
-}
-
-/// Everything a product's code depends on. Distances between rows are part of it.
-struct product {
-  index_t m, n, k, row_of_a, row_of_b, row_of_c;
-  bool transposed_a, transposed_b, wide_result, adds;
-  int threads;
-  friend bool operator==(product const&, product const&) = default;
-};
-struct product_hash {
-  std::size_t operator()(product const& p) const {
-    std::size_t h = 0;
-    for (index_t const part : {p.m, p.n, p.k, p.row_of_a, p.row_of_b, p.row_of_c,
-                               index_t(p.transposed_a) * 8 + index_t(p.transposed_b) * 4 +
-                                   index_t(p.wide_result) * 2 + index_t(p.adds) + 16 * index_t(p.threads)})
-      h = (h ^ std::size_t(part)) * 0x9E37'79B9'7F4A'7C15U;
-    return h ^ (h >> 29);
-  }
-};
-
-/// The code that oneDNN wrote for one product, with operands of bfloat16, and handles for its three matrices.
-class compiled_product {
- public:
-  /// Empty where this processor has no such code.
-  explicit compiled_product(product const& p) {
-    auto const described = [](index_t rows, index_t columns, index_t row, bool transposed, bool wide) {
-      dnnl_dims_t const dims{rows, columns};
-      dnnl_dims_t const strides{transposed ? 1 : row, transposed ? row : 1};
-      dnnl_memory_desc_t d;
-      check(dnnl_memory_desc_init_by_strides(&d, 2, dims, wide ? dnnl_f32 : dnnl_bf16, strides),
-            "dnnl_memory_desc_init_by_strides");
-      return d;
-    };
-    auto const a = described(p.m, p.k, p.row_of_a, p.transposed_a, false);
-    auto const b = described(p.k, p.n, p.row_of_b, p.transposed_b, false);
-    auto const c = described(p.m, p.n, p.row_of_c, false, p.wide_result);
-    dnnl_matmul_desc_t wanted;
-    check(dnnl_matmul_desc_init(&wanted, &a, &b, nullptr, &c), "dnnl_matmul_desc_init");
-    dnnl_primitive_attr_t raw_attributes = nullptr;
-    check(dnnl_primitive_attr_create(&raw_attributes), "dnnl_primitive_attr_create");
-    owned<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy> const attributes(raw_attributes);
-    if (p.adds) {
-      dnnl_post_ops_t raw_operations = nullptr;
-      check(dnnl_post_ops_create(&raw_operations), "dnnl_post_ops_create");
-      owned<dnnl_post_ops_t, dnnl_post_ops_destroy> const operations(raw_operations);
-      check(dnnl_post_ops_append_sum(operations.get(), 1.0F), "dnnl_post_ops_append_sum");
-      check(dnnl_primitive_attr_set_post_ops(attributes.get(), operations.get()),
-            "dnnl_primitive_attr_set_post_ops");
-    }
-    dnnl_primitive_desc_t raw_description = nullptr;
-    auto const status =
-        dnnl_primitive_desc_create(&raw_description, &wanted, attributes.get(), engine(), nullptr);
-    if (status == dnnl_unimplemented) return;
-    check(status, "dnnl_primitive_desc_create");
-    owned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy> const description(raw_description);
-    dnnl_primitive_t made = nullptr;
-    check(dnnl_primitive_create(&made, description.get()), "dnnl_primitive_create");
-    primitive_.reset(made);
-    for (std::size_t i = 0; i < 3; ++i) {
-      dnnl_memory_t memory = nullptr;
-      check(dnnl_memory_create(&memory, std::array{&a, &b, &c}[i], engine(), DNNL_MEMORY_NONE),
-            "dnnl_memory_create");
-      memory_[i].reset(memory);
-    }
-  }
-  [[nodiscard]] bool exists() const { return primitive_ != nullptr; }
-
-  void run(void const* a, void const* b, void* c) const {
-    std::array<void*, 3> const data{const_cast<void*>(a), const_cast<void*>(b), c};  // a and b are only read
-    for (std::size_t i = 0; i < 3; ++i)
-      check(dnnl_memory_set_data_handle(memory_[i].get(), data[i]), "dnnl_memory_set_data_handle");
-    std::array<dnnl_exec_arg_t, 3> const arguments{{{DNNL_ARG_SRC, memory_[0].get()},
-                                                    {DNNL_ARG_WEIGHTS, memory_[1].get()},
-                                                    {DNNL_ARG_DST, memory_[2].get()}}};
-    check(dnnl_primitive_execute(primitive_.get(), stream(), 3, arguments.data()), "dnnl_primitive_execute");
-    check(dnnl_stream_wait(stream()), "dnnl_stream_wait");
-  }
-
- private:
-  owned<dnnl_primitive_t, dnnl_primitive_destroy> primitive_;
-  std::array<owned<dnnl_memory_t, dnnl_memory_destroy>, 3> memory_;
-};
-
-}  // namespace detail::onednn
 
 /// Products by oneDNN: f32 by its classic routine, bfloat16 by code it writes for each shape, which is kept for
 /// the next product of that shape. What it has no code for on this processor, and f64, go to Eigen.
@@ -147,7 +25,8 @@ struct onednn_gemm {
   /// Whether products of T are no slower than those of float on this processor.
   template <class T>
   static bool multiplies_fast() {
-    constexpr int needed = dnnl_cpu_isa_avx512_core_bf16;  // a set of bits, those of what it builds on among them
+    constexpr int needed =
+        dnnl_cpu_isa_avx512_core_bf16;  // a set of bits, those of what it builds on among them
     return std::same_as<T, float> ||
            (std::same_as<T, bfloat16> && (int(dnnl_get_effective_cpu_isa()) & needed) == needed);
   }
@@ -164,17 +43,17 @@ struct onednn_gemm {
       if (worthwhile) {
         double const useful = double(m) * double(n) * double(k) / worth_a_thread + 1;
         int const used = double(threads) < useful ? threads : int(useful);
-        detail::thread_scope const with(used);
         if constexpr (std::same_as<T, float>) {
           auto const letter = [](operand o) { return o == operand::as_is ? 'N' : 'T'; };
+          detail::thread_scope const with(used);
           return detail::onednn::check(
               dnnl_sgemm(letter(of_a), letter(of_b), m, n, k, 1.0F, a.data, row_of(a), b.data, row_of(b),
                          how == store::add ? 1.0F : 0.0F, c.data, row_of(c)),
               "dnnl_sgemm");
-        } else {
-          auto const& code = code_for({m, n, k, row_of(a), row_of(b), row_of(c), of_a == operand::transposed,
-                                       of_b == operand::transposed, std::same_as<R, float>, how == store::add, used});
-          if (code.exists()) return code.run(a.data, b.data, c.data);
+        } else if (used <= few_threads) {
+          return multiply_in_tasks(used, of_a, of_b, how, a, b, c);
+        } else if (multiply_in_parts(used, of_a, of_b, how, a, b, c)) {
+          return;
         }
       }
     }
@@ -183,6 +62,65 @@ struct onednn_gemm {
 
  private:
   static constexpr double worth_a_thread = 1e5;  // multiplications
+  static constexpr index_t largest_task = 1024;  // rows or columns: what oneDNN copies for one stays small
+  static constexpr int few_threads = 4;  // more share a product better by oneDNN's own cut in two dimensions
+
+  /// The rows of what of(v) is, or its columns.
+  template <class T>
+  static view<T, 2> rows_of(operand o, view<T, 2> const& v, range r) {
+    return o == operand::as_is ? v.slice(r.first, r.size()) : v.column_slice(r.first, r.size());
+  }
+  template <class T>
+  static view<T, 2> columns_of(operand o, view<T, 2> const& v, range r) {
+    return o == operand::as_is ? v.column_slice(r.first, r.size()) : v.slice(r.first, r.size());
+  }
+
+  /// Shares the result's rows or columns, whichever are more, among few threads in more tasks than threads,
+  /// each for who comes free first: two hardware threads of one core, or a machine with other work, are never
+  /// equally fast.
+  template <class R>
+  static void multiply_in_tasks(int threads, operand of_a, operand of_b, store how, view<bfloat16 const, 2> a,
+                                view<bfloat16 const, 2> b, view<R, 2> c) {
+    auto const one = [&](auto const& a_own, auto const& b_own, auto const& c_own) {
+      if (!multiply_in_parts(1, of_a, of_b, how, a_own, b_own, c_own))
+        eigen_gemm::multiply<bfloat16>(1, of_a, of_b, how, a_own, b_own, c_own);
+    };
+    if (threads == 1) return one(a, b, c);
+    bool const by_rows = c.rows() >= c.columns();
+    index_t const all = by_rows ? c.rows() : c.columns();
+    index_t const tasks = (std::max)(index_t(threads) * (all >= largest_task ? 4 : 2), all / largest_task);
+    for_tasks(threads, tasks, [&](index_t task, int) {
+      range const own = detail::part_of(all, task, tasks, 32);
+      if (own.size() == 0) return;
+      if (by_rows)
+        one(rows_of(of_a, a, own), b, c.slice(own.first, own.size()));
+      else
+        one(a, columns_of(of_b, b, own), c.column_slice(own.first, own.size()));
+    });
+  }
+
+  /// A long sum is taken in parts, where what is between them can be kept in float: oneDNN's code for it loses
+  /// a third of its speed past a few thousand terms. False, and nothing done, where there is no code.
+  template <class R>
+  static bool multiply_in_parts(int threads, operand of_a, operand of_b, store how, view<bfloat16 const, 2> a,
+                                view<bfloat16 const, 2> b, view<R, 2> c) {
+    constexpr bool wide = std::same_as<R, float>;
+    constexpr index_t longest = 2048;
+    index_t const k = of_a == operand::as_is ? a.columns() : a.rows();
+    index_t const parts = wide ? (k + longest - 1) / longest : 1;
+    detail::thread_scope const with(threads);
+    auto const terms = [&](index_t part) { return detail::part_of(k, part, parts, 64); };
+    auto const code = [&](index_t part) -> auto const& {
+      return code_for({c.rows(), c.columns(), terms(part).size(), row_of(a), row_of(b), row_of(c),
+                       of_a == operand::transposed, of_b == operand::transposed, wide,
+                       part > 0 || how == store::add, threads});
+    };
+    for (index_t part = 0; part < parts; ++part)
+      if (!code(part).exists()) return false;
+    for (index_t part = 0; part < parts; ++part)
+      code(part).run(columns_of(of_a, a, terms(part)).data, rows_of(of_b, b, terms(part)).data, c.data);
+    return true;
+  }
 
   /// A matrix of one row may say any distance to the next.
   template <class T>
