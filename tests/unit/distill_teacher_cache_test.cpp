@@ -492,6 +492,26 @@ TEST_CASE("teacher cache refuses folders it cannot write and documents the teach
   CHECK(folder.entries() <= 2);
 }
 
+TEMPLATE_TEST_CASE("a live teacher works in memory that is lent, and leaves its answer elsewhere",
+                   "[distill][teacher_states]", reference::backend<double>, cpu::backend<float>,
+                   cpu::backend<bfloat16>) {
+  using B = TestType;
+  auto t = tiny_teacher<B>();
+  auto const text = tiny_corpus();
+  distillation::teacher_states<B> own(t, 64), guest(t, 64), crowded(t, 64);
+  tensor<std::byte, 1> room({index_t(1) << 20}), small({index_t(256)});
+  for (auto const& documents : std::vector<std::vector<index_t>>{{0}, {3, 1, 4}, {8, 7}}) {
+    auto const batch = batch_of(text, documents);
+    auto const expected = kept(own.hidden(batch));
+    auto const answer = guest.hidden(batch, room.view());
+    std::fill_n(room.data(), room.size(), std::byte{0x5A});  // whoever lends it writes there again
+    CHECK(test::difference(kept(answer), expected) == 0);
+    CHECK(test::difference(kept(crowded.hidden(batch, small.view())), expected) == 0);
+  }
+  CHECK(guest.bytes() < own.bytes());
+  CHECK(crowded.bytes() == own.bytes());
+}
+
 TEST_CASE("teacher states refuse batches that are too long or of another text, and allocate nothing",
           "[distill][teacher_states]") {
   test::temporary_folder const folder;

@@ -70,3 +70,32 @@ TEST_CASE("arena refuses more than was measured, and keeps what it gave", "[tens
   REQUIRE(second.data == first.data + 8);
   REQUIRE((memory.used() == 128 && memory.capacity() == 128));
 }
+
+TEST_CASE("arena spreads rows over an odd number of cache lines", "[tensor][arena]") {
+  for (index_t const columns : {1, 16, 17, 31, 32, 33, 768, 800, 4096}) {
+    CAPTURE(columns);
+    index_t const floats = row_distance<float>(columns), halves = row_distance<std::uint16_t>(columns);
+    CHECK((floats >= columns && floats <= columns + 31 && floats % 16 == 0 && floats / 16 % 2 == 1));
+    CHECK((halves >= columns && halves <= columns + 63 && halves % 32 == 0 && halves / 32 % 2 == 1));
+    arena<> measuring;
+    measuring.spread_matrix<float>(3, columns);
+    arena<> real(measuring.used());
+    auto const m = real.spread_matrix<float>(3, columns);
+    CHECK((m.rows() == 3 && m.columns() == columns && m.stride == floats));
+    CHECK(real.used() == std::size_t(3 * floats) * sizeof(float));
+  }
+}
+
+TEST_CASE("arena carves from memory that is lent, and no further", "[tensor][arena]") {
+  tensor<std::byte, 1> block({index_t(256)});
+  arena<> memory(block.view());
+  auto const first = memory.vector<float>(20);
+  auto const second = memory.vector<double>(8);
+  CHECK(static_cast<void*>(first.data) == block.data());
+  CHECK(static_cast<void*>(second.data) == block.data() + 128);
+  CHECK(memory.capacity() == 0);
+  CHECK_THROWS_WITH(memory.vector<float>(17),
+                    "arena: got 320 bytes asked, expected at most the 256 bytes that were measured");
+  arena<> const moved(std::move(memory));
+  CHECK(moved.used() == 192);
+}

@@ -1,6 +1,10 @@
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstring>
 #include <limits>
 
 #include "accrete/backend/arguments.hpp"
@@ -57,17 +61,27 @@ struct row_losses {
   double cross_entropy = 0;  // at temperature 1
 };
 
-/// g [n] = entry(i), less `ce` at entry `target` if it is one of them. g may be what `entry` reads.
+/// g [n] = entry(i), less `ce` at entry `target` if it is one of them. g may be what `entry` reads, n at most a
+/// chunk.
 template <class T, class G, class Entry>
 void store_gradient(index_t n, G* g, index_t target, T ce, Entry const& entry) {
   bool const here = target >= 0 && target < n;
   T const at_target = here ? entry(target) - ce : T(0);
+  if constexpr (std::same_as<T, G>) {
 #pragma omp simd
-  for (index_t i = 0; i < n; ++i) put(g[i], entry(i));
-  if (here) g[target] = G(at_target);
+    for (index_t i = 0; i < n; ++i) g[i] = entry(i);
+    if (here) g[target] = at_target;
+  } else {  // over numbers of another type: by way of a place of its own
+    alignas(64) std::array<G, logit_chunk> place;
+    G* const narrow = place.data();
+#pragma omp simd
+    for (index_t i = 0; i < n; ++i) put(narrow[i], entry(i));
+    if (here) narrow[target] = G(at_target);
+    std::memcpy(static_cast<void*>(g), narrow, std::size_t(n) * sizeof(G));
+  }
 }
 
-/// One row: z [V] teacher logits, s [V] student logits (overwritten) -> gradient [V], which may be s.
+/// One row: z [V] teacher logits, s [V] student logits (overwritten) -> gradient [V], which may lie over s.
 template <class T, class G>
 row_losses distil_row(T const* z, T* s, G* gradient, index_t vocabulary, index_t target,
                       distillation_weights const& w, loss_scratch<T> const& scratch) {
@@ -142,9 +156,8 @@ row_losses distil_row(T const* z, T* s, G* gradient, index_t vocabulary, index_t
                      [=](index_t i) { return y[i] * by_student - e[i] * by_teacher; });
     } else {
       T const* const p = scratch.plain + first;
-      store_gradient(n, gradient + first, target - first, T(ce), [=](index_t i) {
-        return y[i] * by_student - e[i] * by_teacher + p[i] * by_plain;
-      });
+      store_gradient(n, gradient + first, target - first, T(ce),
+                     [=](index_t i) { return y[i] * by_student - e[i] * by_teacher + p[i] * by_plain; });
     }
   }
 
@@ -155,8 +168,8 @@ row_losses distil_row(T const* z, T* s, G* gradient, index_t vocabulary, index_t
 
 }  // namespace detail
 
-/// teacher, student [n, V] logits (the student's are overwritten), targets [n] -> gradient [n, V], which may be
-/// the student's logits themselves:
+/// teacher, student [n, V] logits (the student's are overwritten), targets [n] -> gradient [n, V], which may
+/// lie over the student's logits, each row from where theirs begins:
 ///   sums[0] += tau^2 KL(teacher^tau || student^tau), sums[1] += CE, neither times per_target;
 ///   gradient = per_target (alpha tau (p_S^tau - p_T^tau) + gamma (p_S - onehot)).
 /// Rows whose target is ignore_target are not computed and get a zero gradient. An entry of -inf on both sides
@@ -186,8 +199,9 @@ void distillation_loss(backend<T, Gemm> const& ctx, args::in2<C> teacher, args::
       std::fill_n(gradient.row(t), vocabulary, T(0));
       return;
     }
-    losses[t] = detail::distil_row(teacher.row(t), student.row(t), gradient.row(t), vocabulary, targets(t), weights,
-                                   scratch_of::at(scratch + results + thread * per_thread, vocabulary));
+    losses[t] =
+        detail::distil_row(teacher.row(t), student.row(t), gradient.row(t), vocabulary, targets(t), weights,
+                           scratch_of::at(scratch + results + thread * per_thread, vocabulary));
   });
   double const tau2 = weights.temperature * weights.temperature;
   for (index_t t = 0; t < rows; ++t) {

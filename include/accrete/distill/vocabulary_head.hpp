@@ -11,6 +11,7 @@
 #include "accrete/core/target.hpp"
 #include "accrete/model/operand_room.hpp"
 #include "accrete/model/parameter.hpp"
+#include "accrete/tensor/arena.hpp"
 
 namespace accrete::inline v0::distillation {
 
@@ -32,20 +33,21 @@ struct loss_sums {
 };
 
 /// How many tokens' logits exist at once. The student's slice is long, since its weight gradient is a product
-/// over the slice; the teacher's, inside it, is short.
+/// over the slice; the teacher's, inside it, just long enough for a product's full rate.
 struct slice_lengths {
   index_t student = 512;
   index_t teacher = 64;
 
-  /// The longest student slice, in multiples of 64 tokens, that fits `bytes` together with a teacher slice of
-  /// at most 64 tokens; never less than one token.
-  static slice_lengths within(std::size_t bytes, index_t vocabulary, std::size_t element, index_t tokens) {
-    auto const per_token = std::size_t(vocabulary) * element;
+  /// The longest student slice, in multiples of 32 tokens, that fits `bytes` together with a teacher slice of
+  /// at most 256 tokens; never less than one token.
+  template <class Logit>
+  static slice_lengths within(std::size_t bytes, index_t vocabulary, index_t tokens) {
+    auto const per_token = std::size_t(row_distance<Logit>(vocabulary)) * sizeof(Logit);
     index_t const all = std::max<index_t>(1, index_t(bytes / per_token));
     slice_lengths s;
-    s.teacher = std::clamp<index_t>(all / 4, 1, 64);
+    s.teacher = std::clamp<index_t>(all / 4, 1, 256);
     s.student = std::max<index_t>(1, all - s.teacher);
-    if (s.student > 64) s.student -= s.student % 64;
+    if (s.student > 32) s.student -= s.student % 32;
     s.student = (std::min)(s.student, std::max<index_t>(1, tokens));
     s.teacher = (std::min)(s.teacher, s.student);
     return s;
@@ -56,22 +58,22 @@ struct slice_lengths {
 /// ever exists. One pass gives the losses, the gradient of the student's head and of what it reads.
 template <backend B>
 class vocabulary_head {
+  using scalar = typename B::scalar;
+  using real = typename B::real;
+
  public:
   /// Throws config_error unless both slices hold at least one token.
   vocabulary_head(index_t vocabulary, slice_lengths slices)
       : slices_(checked(slices)),
-        student_logits_({slices.student, vocabulary}),
-        teacher_logits_({slices.teacher, vocabulary}),
-        gradient_(model::one_format<B> ? decltype(gradient_)() : decltype(gradient_)({slices.student, vocabulary})),
+        vocabulary_(vocabulary),
+        logits_({slices.student + slices.teacher, row_distance<real>(vocabulary)}),
         sums_({2}) {}
 
-  /// Bytes of one student logit with its gradient: what slices are cut by.
-  static constexpr std::size_t bytes_per_logit =
-      sizeof(typename B::real) + (model::one_format<B> ? 0 : sizeof(typename B::scalar));
-
   [[nodiscard]] slice_lengths slices() const { return slices_; }
-  [[nodiscard]] std::size_t bytes() const {
-    return student_logits_.bytes() + teacher_logits_.bytes() + gradient_.bytes();
+  [[nodiscard]] std::size_t bytes() const { return logits_.bytes(); }
+  /// The logits' memory, in which nothing lasts from one call to the next.
+  [[nodiscard]] view<std::byte, 1, typename B::space> room() {
+    return {reinterpret_cast<std::byte*>(logits_.data()), {index_t(logits_.bytes())}};
   }
 
   /// teacher_hidden [T, D_t], teacher_head [V, D_t]; hidden [T, D]; targets [T]. `dhidden` [T, D] is replaced;
@@ -87,13 +89,13 @@ class vocabulary_head {
     zero_sums(ctx);
     for (index_t first = 0; first < hidden.rows(); first += slices_.student) {
       index_t const count = (std::min)(slices_.student, hidden.rows() - first);
-      auto const logits = student_logits_.view().slice(0, count);  // [n, V]
+      auto const logits = logits_at(0, count);                        // [n, V]
       auto const read = room_.hold(ctx, hidden.slice(first, count));  // [n, D]
       auto const gradient = gradient_of(logits);                      // [n, V]
       linear(ctx, read, head.operand(), logits, store::replace);
       for (index_t inner = 0; inner < count; inner += slices_.teacher) {
         index_t const few = (std::min)(slices_.teacher, count - inner);
-        auto const teacher = teacher_logits_.view().slice(0, few);
+        auto const teacher = logits_at(slices_.student, few);
         linear(ctx, teacher_hidden.slice(first + inner, few), teacher_head, teacher, store::replace);
         distillation_loss(ctx, teacher, logits.slice(inner, few), gradient.slice(inner, few),
                           targets.slice(first + inner, few), weights, sums_.view());
@@ -113,7 +115,7 @@ class vocabulary_head {
     zero_sums(ctx);
     for (index_t first = 0; first < hidden.rows(); first += slices_.student) {
       index_t const count = (std::min)(slices_.student, hidden.rows() - first);
-      auto const logits = student_logits_.view().slice(0, count);
+      auto const logits = logits_at(0, count);
       linear(ctx, room_.hold(ctx, hidden.slice(first, count)), head, logits, store::replace);
       cross_entropy(ctx, logits, targets.slice(first, count), sums_.view());
     }
@@ -137,17 +139,18 @@ class vocabulary_head {
     return targets.rows() - index_t(std::count(targets.data, targets.data + targets.rows(), ignore_target));
   }
 
-  /// Where the gradient of logits goes: over them, or beside them in the format that products read.
-  model::matrix<B> gradient_of(model::real_matrix<B> const& logits) {
-    if constexpr (model::one_format<B>)
-      return logits;
-    else
-      return gradient_.view().slice(0, logits.rows());
+  model::real_matrix<B> logits_at(index_t first, index_t count) {
+    return logits_.view().slice(first, count).column_slice(0, vocabulary_);
+  }
+  /// The gradient of logits lies over them, each row from where theirs begins.
+  static model::matrix<B> gradient_of(model::real_matrix<B> const& logits) {
+    constexpr auto ratio = index_t(sizeof(real) / sizeof(scalar));
+    return {reinterpret_cast<scalar*>(logits.data), logits.extents, ratio * logits.stride};
   }
 
   slice_lengths slices_;
-  tensor<typename B::real, 2, typename B::space> student_logits_, teacher_logits_;
-  tensor<typename B::scalar, 2, typename B::space> gradient_;
+  index_t vocabulary_;
+  tensor<real, 2, typename B::space> logits_;  // the student's slice, then the teacher's
   model::operand_room<B> room_;
   tensor<double, 1, typename B::space> sums_;
 };

@@ -26,7 +26,8 @@ struct layer_memory {
 template <backend B>
 struct layer_scratch {
   std::vector<real_matrix<B>> wiring;  // [T, D] each
-  matrix<B> operand, gradient;  // [T, D] a sublayer's input and its output's gradient where products read another format
+  matrix<B> operand,
+      gradient;  // [T, D] a sublayer's input and its output's gradient where products read another format
   matrix<B> activated, dactivated;  // [T, F]
   matrix<B> dgate_up;               // [T, 2 F]
   matrix<B> dqkv, dheads;           // [T, q|k|v]; one buffer without head norms
@@ -41,16 +42,16 @@ layer_memory<B> take_layer_memory(arena<Space>& a, layer_shape const& shape, ind
   layer_memory<B> m;
   for (int i = 0; i < num_kept; ++i) m.kept.push_back(a.template matrix<real>(tokens, shape.hidden));
   for (int i = 0; i < num_rows; ++i) m.rows.push_back(a.template vector<real>(tokens));
-  m.qkv = a.template matrix<scalar>(tokens, shape.qkv_columns());
+  m.qkv = a.template spread_matrix<scalar>(tokens, shape.qkv_columns());
   m.heads = m.qkv;
   if (shape.any_head_norm()) {
-    m.heads = a.template matrix<scalar>(tokens, shape.qkv_columns());
+    m.heads = a.template spread_matrix<scalar>(tokens, shape.qkv_columns());
     m.head_rstd = a.template matrix<real>(tokens, shape.attention.heads + 2 * shape.attention.kv_heads);
   }
-  m.attended = a.template matrix<scalar>(tokens, shape.query_columns());
+  m.attended = a.template spread_matrix<scalar>(tokens, shape.query_columns());
   m.log_sum_exp = a.template matrix<real>(tokens, shape.attention.heads);
   m.gate_up = common_gate_up != nullptr ? *common_gate_up
-                                        : a.template matrix<scalar>(tokens, 2 * shape.intermediate);
+                                        : a.template spread_matrix<scalar>(tokens, 2 * shape.intermediate);
   return m;
 }
 
@@ -61,15 +62,15 @@ layer_scratch<B> take_layer_scratch(arena<Space>& a, layer_shape const& shape, i
   layer_scratch<B> s;
   for (int i = 0; i < num_wiring; ++i)
     s.wiring.push_back(a.template matrix<typename B::real>(tokens, shape.hidden));
-  if (!one_format<B>) s.operand = a.template matrix<scalar>(tokens, shape.hidden);
-  s.activated = a.template matrix<scalar>(tokens, shape.intermediate);
+  if (!one_format<B>) s.operand = a.template spread_matrix<scalar>(tokens, shape.hidden);
+  s.activated = a.template spread_matrix<scalar>(tokens, shape.intermediate);
   if (!backward) return s;
-  if (!one_format<B>) s.gradient = a.template matrix<scalar>(tokens, shape.hidden);
-  s.dactivated = a.template matrix<scalar>(tokens, shape.intermediate);
-  s.dgate_up = a.template matrix<scalar>(tokens, 2 * shape.intermediate);
-  s.dqkv = a.template matrix<scalar>(tokens, shape.qkv_columns());
-  s.dheads = shape.any_head_norm() ? a.template matrix<scalar>(tokens, shape.qkv_columns()) : s.dqkv;
-  s.dattended = a.template matrix<scalar>(tokens, shape.query_columns());
+  if (!one_format<B>) s.gradient = a.template spread_matrix<scalar>(tokens, shape.hidden);
+  s.dactivated = a.template spread_matrix<scalar>(tokens, shape.intermediate);
+  s.dgate_up = a.template spread_matrix<scalar>(tokens, 2 * shape.intermediate);
+  s.dqkv = a.template spread_matrix<scalar>(tokens, shape.qkv_columns());
+  s.dheads = shape.any_head_norm() ? a.template spread_matrix<scalar>(tokens, shape.qkv_columns()) : s.dqkv;
+  s.dattended = a.template spread_matrix<scalar>(tokens, shape.query_columns());
   return s;
 }
 

@@ -2,6 +2,7 @@
 #include <type_traits>
 
 #include "accrete/model/parameter.hpp"
+#include "accrete/tensor/arena.hpp"
 #include "accrete/tensor/tensor.hpp"
 
 namespace accrete::inline v0::model {
@@ -11,7 +12,8 @@ inline constexpr bool one_format = std::is_same_v<typename B::scalar, typename B
 
 /// Numbers of a residual stream as products read them: themselves, or a copy in `room`. // [T, D]
 template <backend B>
-matrix_in<B> as_operand(B const& ctx, real_matrix_in<B> const& numbers, [[maybe_unused]] matrix<B> const& room) {
+matrix_in<B> as_operand(B const& ctx, real_matrix_in<B> const& numbers,
+                        [[maybe_unused]] matrix<B> const& room) {
   if constexpr (one_format<B>) {
     return numbers;
   } else {
@@ -26,8 +28,10 @@ template <backend B>
 class operand_room {
  public:
   matrix_in<B> hold(B const& ctx, real_matrix_in<B> const& numbers) {
-    if (!one_format<B> && numbers.size() > room_.size()) room_ = decltype(room_)(numbers.extents);
-    return as_operand<B>(ctx, numbers, matrix<B>(room_.data(), numbers.extents));
+    index_t const distance = row_distance<typename B::scalar>(numbers.columns());
+    if (!one_format<B> && numbers.rows() * distance > room_.size())
+      room_ = decltype(room_)({numbers.rows(), distance});
+    return as_operand<B>(ctx, numbers, matrix<B>(room_.data(), numbers.extents, distance));
   }
   [[nodiscard]] std::size_t bytes() const { return room_.bytes(); }
 

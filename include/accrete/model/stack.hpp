@@ -41,7 +41,7 @@ class stack {
 
   /// Embedding rows of the batch -> what the head reads, [T, D], in w.hidden.
   virtual real_matrix<B> forward(B const& ctx, matrix_in<B> embedding_table, batch_type const& batch,
-                            workspace& w) = 0;
+                                 workspace& w) = 0;
   /// From w.dhidden (overwritten) to the gradients of everything trainable, which are added to.
   virtual void backward(B const& ctx, batch_type const& batch, workspace& w) = 0;
   /// A layer at the top: a student's, its weights drawn by the placement's rule from streams of its number; or
@@ -80,11 +80,15 @@ class stack {
   }
 
   /// Buffers for steps of at most `tokens`. Without `backward` nothing is kept and layers share everything.
-  [[nodiscard]] workspace make_workspace(index_t tokens, bool backward, made_again again = {}) {
+  /// They lie in `lent` where that is large enough.
+  [[nodiscard]] workspace make_workspace(index_t tokens, bool backward, made_again again = {},
+                                         view<std::byte, 1, typename B::space> lent = {}) {
     workspace measured;
     lay_out(measured, tokens, backward, again);
+    using arena_type = arena<typename B::space>;
+    auto const needed = measured.memory.used();
     workspace w;
-    w.memory = arena<typename B::space>(measured.memory.used());
+    w.memory = needed <= std::size_t(lent.size()) ? arena_type(lent) : arena_type(needed);
     lay_out(w, tokens, backward, again);
     return w;
   }
@@ -163,8 +167,8 @@ class stack {
     w.embedded = wide();
     w.hidden = wide();
     w.again = again;
-    // A layer that keeps its input finds it here; the others hand theirs on through two shared sets. Where layers
-    // are made again, a group's first input is kept, and those inside of it are every group's.
+    // A layer that keeps its input finds it here; the others hand theirs on through two shared sets. Where
+    // layers are made again, a group's first input is kept, and those inside of it are every group's.
     std::array const shared{several(num_streams), several(num_streams)};
     std::vector<std::vector<real_matrix<B>>> inside;
     for (int j = 1; backward && j < (std::min)(again.layers, num_layers() - w.first_kept); ++j)
@@ -197,7 +201,8 @@ class stack {
     w.scratch = take_layer_scratch<B>(a, shape_, tokens, all_needs.scratch, backward);
   }
 
-  /// Layers that keep nothing share one set of buffers, those that are made again a set for each place in a group.
+  /// Layers that keep nothing share one set of buffers, those that are made again a set for each place in a
+  /// group.
   void lay_out_layers(workspace& w, index_t tokens, bool backward) {
     auto& a = w.memory;
     layer_needs most;

@@ -79,7 +79,10 @@ class teacher {
   }
   [[nodiscard]] bool has_tokenizer() const { return tokenizer_.has_value(); }
 
-  [[nodiscard]] workspace make_workspace(index_t tokens) { return stack_->make_workspace(tokens, false); }
+  /// As the stack's: in `lent` where that is large enough.
+  [[nodiscard]] workspace make_workspace(index_t tokens, view<std::byte, 1, typename B::space> lent = {}) {
+    return stack_->make_workspace(tokens, false, {}, lent);
+  }
   /// Last hidden state after the final norm, [T, D].
   model::real_matrix<B> forward(model::token_batch<typename B::space> const& batch, workspace& w) {
     return stack_->forward(ctx_, embedding_->view(), batch, w);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "accrete/backend/profile.hpp"
 #include "accrete/core/error.hpp"
 #include "accrete/core/view.hpp"
 #include "accrete/data/corpus.hpp"
@@ -17,7 +18,6 @@
 #include "accrete/model/parameter.hpp"
 #include "accrete/model/teacher.hpp"
 #include "accrete/model/token_batch.hpp"
-#include "accrete/backend/profile.hpp"
 #include "accrete/train/finite.hpp"
 #include "accrete/train/optimizer.hpp"
 #include "accrete/train/recipe.hpp"
@@ -38,9 +38,8 @@ class distillation_step {
       : student_(s),
         teacher_(t),
         recipe_(r),
-        head_(t.config().vocab_size,
-              distillation::slice_lengths::within(r.logits_bytes, t.config().vocab_size,
-                                                  distillation::vocabulary_head<B>::bytes_per_logit, r.micro_capacity())) {
+        head_(t.config().vocab_size, distillation::slice_lengths::within<typename B::real>(
+                                         r.logits_bytes, t.config().vocab_size, r.micro_capacity())) {
     micro_.reserve(recipe_.micro_capacity(), recipe_.micro_capacity());
   }
 
@@ -125,7 +124,7 @@ class distillation_step {
     auto const batch = model::views_of(tokens);
     auto const asked = [&] {
       auto const timing = stretch(student_.context(), "teacher's states");
-      return states.hidden(tokens);
+      return states.hidden(tokens, head_.room());  // logits come after
     }();
     auto const hidden = [&] {
       auto const timing = stretch(student_.context(), "student's forward");
