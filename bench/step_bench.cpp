@@ -45,6 +45,7 @@ struct options {
   int threads = 0, repetitions = 5;
   step_model::sizes sizes;
   std::filesystem::path teacher_cache, export_to;
+  bool profile = false;
 };
 
 /// Bytes of weights, their working copies, gradients and moments.
@@ -65,8 +66,25 @@ json measured(char const* what, options const& o, Backend const& ctx) {
           {"threads", ctx.threads()}};
 }
 
+/// Where the time of some steps went, with a line for each size of a product.
+void print_by_size(ac::profile const& p, int steps) {
+  std::map<std::pair<std::string, double>, std::pair<int, double>> lines;  // calls and seconds
+  for (auto const& e : p.events()) {
+    if (e.whole) continue;
+    auto& [calls, seconds] = lines[{e.name, e.operations}];
+    ++calls;
+    seconds += e.end - e.begin;
+  }
+  for (auto const& [what, line] : lines)
+    std::fprintf(stderr, "%-24s %8.2f GFLOP %6d calls %9.2f ms %8.1f GFLOP/s\n", what.first.c_str(),
+                 what.second * 1e-9, line.first / steps, line.second / steps * 1e3,
+                 what.second * line.first / line.second * 1e-9);
+}
+
 template <class Backend>
-json time_step(options const& o, Backend const& ctx) {
+json time_step(options const& o, Backend ctx) {
+  std::optional<ac::profile> profile;
+  if (o.profile) ctx.profile_into(&profile.emplace());
   auto const at_start = measure::process_bytes("RssAnon");
   step_model::random_teacher const source(o.sizes);
   ac::teacher<Backend> teacher(ctx, source, std::nullopt, o.sizes.length);
@@ -109,7 +127,9 @@ json time_step(options const& o, Backend const& ctx) {
   double const gemm_before = measure::gemm_rate(ctx);
   measure::forget_peak();
   std::vector<double> seconds(static_cast<std::size_t>(o.repetitions));
+  if (profile) profile->clear();
   for (double& s : seconds) s = measure::seconds_of(work);
+  if (profile) print_by_size(*profile, o.repetitions);
   auto const peak = measure::peak_bytes();
   double const gemm_after = measure::gemm_rate(ctx);
   double const operations = step.operations(batch, states.is_live());
@@ -236,6 +256,7 @@ int main(int argc, char** argv) {
   step->add_option("--recompute", o.recompute, "made again in the backward rather than kept")
       ->capture_default_str()
       ->check(CLI::IsMember({"none", "mlp", "layer", "block"}));
+  step->add_flag("--profile", o.profile, "print where the time went, by operation and size, to standard error");
   step->add_option("--export", o.export_to,
                    "write teacher, student and tokens to this folder before the first step");
   auto* const attention = shared("attention", "causal attention alone, 12/4 heads of 64, forward and backward");
