@@ -199,9 +199,10 @@ TEST_CASE("a workspace grows by the same number of bytes with every layer that t
   std::size_t const layer = bytes[1] - bytes[0];
   CHECK(layer == bytes[2] - bytes[1]);
   CHECK(layer == bytes[3] - bytes[2]);
-  // Its input and the sum between the sublayers, q|k|v, attention's output, gate|up; three statistics a token
-  // and head or norm, each buffer whole cache lines.
-  std::size_t const wide = 12 + 12 + 20 + 12 + 20, statistics = 3 + 1 + 1;
+  // Its input and the sum between the sublayers; q|k|v, attention's output and gate|up, whose rows lie apart;
+  // three statistics a token and head or norm, each buffer whole cache lines.
+  auto const apart = [](index_t columns) { return std::size_t(row_distance<double>(columns)); };
+  std::size_t const wide = 12 + 12 + apart(20) + apart(12) + apart(20), statistics = 3 + 1 + 1;
   CHECK(layer == 64 * (wide + statistics) * sizeof(double));
 }
 
