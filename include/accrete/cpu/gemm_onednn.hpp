@@ -43,18 +43,8 @@ struct onednn_gemm {
       if (worthwhile) {
         double const useful = double(m) * double(n) * double(k) / worth_a_thread + 1;
         int const used = double(threads) < useful ? threads : int(useful);
-        if constexpr (std::same_as<T, float>) {
-          auto const letter = [](operand o) { return o == operand::as_is ? 'N' : 'T'; };
-          detail::thread_scope const with(used);
-          return detail::onednn::check(
-              dnnl_sgemm(letter(of_a), letter(of_b), m, n, k, 1.0F, a.data, row_of(a), b.data, row_of(b),
-                         how == store::add ? 1.0F : 0.0F, c.data, row_of(c)),
-              "dnnl_sgemm");
-        } else if (used <= few_threads) {
-          return multiply_in_tasks(used, of_a, of_b, how, a, b, c);
-        } else if (multiply_in_parts(used, of_a, of_b, how, a, b, c)) {
-          return;
-        }
+        if (used > few_threads) return multiply_whole(used, of_a, of_b, how, a, b, c);
+        return multiply_in_tasks(used, of_a, of_b, how, a, b, c);
       }
     }
     eigen_gemm::multiply<T>(threads, of_a, of_b, how, a, b, c);
@@ -78,14 +68,10 @@ struct onednn_gemm {
   /// Shares the result's rows or columns, whichever are more, among few threads in more tasks than threads,
   /// each for who comes free first: two hardware threads of one core, or a machine with other work, are never
   /// equally fast.
-  template <class R>
-  static void multiply_in_tasks(int threads, operand of_a, operand of_b, store how, view<bfloat16 const, 2> a,
-                                view<bfloat16 const, 2> b, view<R, 2> c) {
-    auto const one = [&](auto const& a_own, auto const& b_own, auto const& c_own) {
-      if (!multiply_in_parts(1, of_a, of_b, how, a_own, b_own, c_own))
-        eigen_gemm::multiply<bfloat16>(1, of_a, of_b, how, a_own, b_own, c_own);
-    };
-    if (threads == 1) return one(a, b, c);
+  template <class T, class R>
+  static void multiply_in_tasks(int threads, operand of_a, operand of_b, store how, view<T const, 2> a,
+                                view<T const, 2> b, view<R, 2> c) {
+    if (threads == 1) return multiply_whole(1, of_a, of_b, how, a, b, c);
     bool const by_rows = c.rows() >= c.columns();
     index_t const all = by_rows ? c.rows() : c.columns();
     index_t const tasks = (std::max)(index_t(threads) * (all >= largest_task ? 4 : 2), all / largest_task);
@@ -93,10 +79,28 @@ struct onednn_gemm {
       range const own = detail::part_of(all, task, tasks, 32);
       if (own.size() == 0) return;
       if (by_rows)
-        one(rows_of(of_a, a, own), b, c.slice(own.first, own.size()));
+        multiply_whole(1, of_a, of_b, how, rows_of(of_a, a, own), b, c.slice(own.first, own.size()));
       else
-        one(a, columns_of(of_b, b, own), c.column_slice(own.first, own.size()));
+        multiply_whole(1, of_a, of_b, how, a, columns_of(of_b, b, own), c.column_slice(own.first, own.size()));
     });
+  }
+
+  /// On `threads` threads, as oneDNN shares them.
+  static void multiply_whole(int threads, operand of_a, operand of_b, store how, view<float const, 2> a,
+                             view<float const, 2> b, view<float, 2> c) {
+    auto const letter = [](operand o) { return o == operand::as_is ? 'N' : 'T'; };
+    index_t const k = of_a == operand::as_is ? a.columns() : a.rows();
+    detail::thread_scope const with(threads);
+    detail::onednn::check(
+        dnnl_sgemm(letter(of_a), letter(of_b), c.rows(), c.columns(), k, 1.0F, a.data, row_of(a), b.data,
+                   row_of(b), how == store::add ? 1.0F : 0.0F, c.data, row_of(c)),
+        "dnnl_sgemm");
+  }
+  template <class R>
+  static void multiply_whole(int threads, operand of_a, operand of_b, store how, view<bfloat16 const, 2> a,
+                             view<bfloat16 const, 2> b, view<R, 2> c) {
+    if (!multiply_in_parts(threads, of_a, of_b, how, a, b, c))
+      eigen_gemm::multiply<bfloat16>(threads, of_a, of_b, how, a, b, c);
   }
 
   /// A long sum is taken in parts, where what is between them can be kept in float: oneDNN's code for it loses
