@@ -45,7 +45,7 @@ struct settings {
   bool save_students = false;
   bool no_cache = false;
   ac::train::checkpoint_options checkpoints = ac::study::runner_options().checkpoints;
-  ac::recipe recipe{.steps = 64, .batch_tokens = 256, .peak_learning_rate = 2e-4};
+  ac::recipe recipe{.steps = 160, .batch_tokens = 256, .peak_learning_rate = 2e-4};
 };
 
 inline bool contains(std::vector<std::string> const& all, std::string const& one) {
