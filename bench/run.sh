@@ -38,7 +38,7 @@ while [ $# -gt 0 ]; do
 done
 
 work=$root/build-bench
-needed=("${build_packages[@]}" libbenchmark-dev libdnnl-dev)
+needed=("${build_packages[@]}" libbenchmark-dev)
 if [ -z "${ACCRETE_PEER_VENV:-}" ]; then needed+=("${fetch_packages[@]}" python3-venv); fi
 install_packages "${needed[@]}"
 

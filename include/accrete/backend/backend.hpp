@@ -159,7 +159,8 @@ concept has_swiglu = requires(B const& ctx, typename V::in2 in, typename V::out2
 /// Losses over a slice of n tokens; sums are added to, so slices build a total.
 ///   distillation_loss: teacher logits [n, V] (read), student logits [n, V] (overwritten), targets [n] ->
 ///                      gradient [n, V] `scalar`, which may lie over the student's logits, each row from where
-///                      theirs begins; sums[0] += tau^2 KL, sums[1] += CE. Rows whose target is ignore_target add nothing and get a zero gradient.
+///                      theirs begins; sums[0] += tau^2 KL, sums[1] += CE. Rows whose target is
+///                      ignore_target add nothing and get a zero gradient.
 ///   cross_entropy:     logits [n, V] -> sums[0] += CE
 template <class B, class V = of_backend<B>>
 concept has_losses = requires(B const& ctx, typename V::real_in2 in, typename V::real_out2 out,

@@ -87,14 +87,16 @@ class vocabulary_head {
     check::shape("vocabulary_head::distill", "targets", targets, {hidden.rows()});
     if (!dhidden.empty()) check::shape("vocabulary_head::distill", "dhidden", dhidden, hidden.extents);
     zero_sums(ctx);
-    for (index_t first = 0; first < hidden.rows(); first += slices_.student) {
-      index_t const count = (std::min)(slices_.student, hidden.rows() - first);
+    index_t const longest = even_length(hidden.rows(), slices_.student);
+    for (index_t first = 0; first < hidden.rows(); first += longest) {
+      index_t const count = (std::min)(longest, hidden.rows() - first);
       auto const logits = logits_at(0, count);                        // [n, V]
       auto const read = room_.hold(ctx, hidden.slice(first, count));  // [n, D]
       auto const gradient = gradient_of(logits);                      // [n, V]
       linear(ctx, read, head.operand(), logits, store::replace);
-      for (index_t inner = 0; inner < count; inner += slices_.teacher) {
-        index_t const few = (std::min)(slices_.teacher, count - inner);
+      index_t const long_enough = even_length(count, slices_.teacher);
+      for (index_t inner = 0; inner < count; inner += long_enough) {
+        index_t const few = (std::min)(long_enough, count - inner);
         auto const teacher = logits_at(slices_.student, few);
         linear(ctx, teacher_hidden.slice(first + inner, few), teacher_head, teacher, store::replace);
         distillation_loss(ctx, teacher, logits.slice(inner, few), gradient.slice(inner, few),
@@ -130,6 +132,13 @@ class vocabulary_head {
           "slices of " + std::to_string(s.student) + " and " + std::to_string(s.teacher) + " tokens",
           "at least 1 each");
     return s;
+  }
+  /// Of slices that share `rows` among as few as `most` rows allow, in multiples of 32: a last one of three
+  /// rows would cost as much as one of a hundred.
+  static index_t even_length(index_t rows, index_t most) {
+    index_t const slices = std::max<index_t>(1, (rows + most - 1) / most);
+    index_t const each = (rows + slices - 1) / slices;
+    return std::max<index_t>(1, (std::min)(most, (each + 31) / 32 * 32));
   }
   // Sums and targets live where the losses are computed; a backend that is not the host's brings them over.
   static_assert(std::is_same_v<typename B::space, mem::host>);
