@@ -120,6 +120,49 @@ def attention_rows(m):
     return rows
 
 
+# What streams: cpu_bench's names and the words for them. Each operand is counted once.
+STREAMING = {"bm_add_rms_norm<float>": "add + rms_norm, f32", "bm_add_rms_norm<bfloat16>": "add + rms_norm, bf16",
+             "bm_rms_norm_backward": "rms_norm backward",
+             "bm_rotary<float>": "rotary, f32", "bm_rotary<bfloat16>": "rotary, bf16",
+             "bm_swiglu<float>": "SwiGLU, f32", "bm_swiglu<bfloat16>": "SwiGLU, bf16",
+             "bm_swiglu_backward<float>": "SwiGLU backward, f32", "bm_swiglu_backward<bfloat16>": "SwiGLU backward, bf16",
+             "bm_distillation_loss<float>/rows:256/vocabulary:151936/tau_x10:10": "softmax, KD and CE, f32",
+             "bm_distillation_loss<bfloat16>/rows:256/vocabulary:151936/tau_x10:10": "softmax, KD and CE, bf16",
+             "bm_adamw<float>": "AdamW, f32", "bm_adamw<bfloat16>": "AdamW with bf16 copies", "bm_sum_of_squares": "norm for the clip"}
+
+
+def streaming_rows(m):
+    pattern = "^(bm_roof_copy|" + "|".join(STREAMING) + ")/real_time$"
+    found = m.operations(pattern)
+    copy = found["bm_roof_copy/real_time"]["bytes"]
+    rows = []
+    for name, words in STREAMING.items():
+        rate = found[f"{name}/real_time"]["bytes"]
+        rows.append(row(f"operation over a copy's bandwidth: {words}", f"{rate / 1e9:.1f} GB/s", f"{copy / 1e9:.1f} GB/s (copy)",
+                        rate / copy, "0.7 or more", rate >= 0.7 * copy))
+    return rows
+
+
+# One size at a time away from the base: 9 layers under a teacher of 12, width 768, vocabulary 32,768, 8 x 256 tokens.
+SCALED = [dict(layers=3), dict(layers=24), dict(width=256), dict(width=1536), dict(width=2048), dict(vocabulary=8192),
+          dict(vocabulary=151936), dict(documents=16, length=128), dict(documents=1, length=2048), dict(documents=1, length=8192),
+          dict(documents=2), dict(documents=32)]
+
+
+def scaling_rows(m):
+    base = m.scaled("bf16")
+    rates = []
+    for sizes in SCALED:
+        rates.append(flops(m.scaled("bf16", **sizes)))
+        base = m.scaled("bf16", again=True)
+    rows = [row("scaling, bf16: the base case", f"{flops(base) / 1e9:.0f} GFLOP/s")]
+    for sizes, rate in zip(SCALED, rates):
+        words = " x ".join(f"{size:,} {name}" for name, size in sizes.items())
+        ratio = rate / flops(base)
+        rows.append(row(f"scaling, bf16: {words}", f"{rate / 1e9:.0f} GFLOP/s", "", ratio, "0.85 to 1.15", 0.85 <= ratio <= 1.15))
+    return rows
+
+
 def compile_rows(m):
     command = ["bash", os.path.join(HERE, "compile_time.sh"), str(2 * m.turns - 1)]
     ended = subprocess.run(command, capture_output=True, text=True)
@@ -136,7 +179,8 @@ def compile_rows(m):
 
 GROUPS = {f"step-{v}-{d}": lambda m, v=v, d=d: step_rows(m, v, d) for v, d in STEP_GOALS}
 GROUPS.update({"gemm": gemm_rows, "memory": memory_rows, "cached": cached_rows, "threads": threads_rows,
-               "attention": attention_rows, "compile-time": compile_rows})
+               "attention": attention_rows, "operations": streaming_rows, "scaling": scaling_rows,
+               "compile-time": compile_rows})
 
 
 def main():

@@ -42,7 +42,7 @@ namespace {
 
 struct options {
   std::string dtype = "f32", provider = "eigen", documents = "long", recompute = "none";
-  int threads = 0, repetitions = 5;
+  int threads = 0, repetitions = 5, layers = 9;
   step_model::sizes sizes;
   std::filesystem::path teacher_cache, export_to;
   bool profile = false;
@@ -81,14 +81,14 @@ void print_by_size(ac::profile const& p, int steps) {
                  what.second * line.first / line.second * 1e-9);
 }
 
-template <class Backend>
+template <class Schedule, class Backend>
 json time_step(options const& o, Backend ctx) {
   std::optional<ac::profile> profile;
   if (o.profile) ctx.profile_into(&profile.emplace());
   auto const at_start = measure::process_bytes("RssAnon");
   step_model::random_teacher const source(o.sizes);
   ac::teacher<Backend> teacher(ctx, source, std::nullopt, o.sizes.length);
-  ac::student<ac::placement::pre, ac::growth::joint<3, 3>, Backend> student(teacher, ac::seed{42});
+  ac::student<ac::placement::pre, Schedule, Backend> student(teacher, ac::seed{42});
   auto const text = step_model::random_text(o.sizes);
   auto const batch = step_model::whole_batch(text);
   if (!o.export_to.empty()) {
@@ -120,6 +120,7 @@ json time_step(options const& o, Backend ctx) {
             {"vocabulary", o.sizes.vocabulary},
             {"tokens", tokens},
             {"teacher", states.is_live() ? "live" : "cached"},
+            {"layers", o.layers},
             {"recompute", o.recompute},
             {"kd", losses.mean_kd()},
             {"ce", losses.mean_ce()},
@@ -207,7 +208,15 @@ json time_attention(options const& o, Backend const& ctx) {
 template <class Backend>
 json run(std::string const& what, options const& o) {
   auto const ctx = o.threads > 0 ? Backend(o.threads) : Backend();
-  return what == "step" ? time_step(o, ctx) : time_attention(o, ctx);
+  if (what == "attention") return time_attention(o, ctx);
+  switch (o.layers) {
+    case 3:
+      return time_step<ac::growth::joint<1, 3>>(o, ctx);
+    case 24:
+      return time_step<ac::growth::joint<8, 3>>(o, ctx);
+    default:
+      return time_step<ac::growth::joint<3, 3>>(o, ctx);
+  }
 }
 
 using program = std::function<json(std::string const&, options const&)>;
@@ -248,7 +257,10 @@ int main(int argc, char** argv) {
   };
   size("--vocabulary", o.sizes.vocabulary, 2, "rows of embedding and heads");
   size("--width", o.sizes.width, 64, "of the residual stream, a multiple of 64");
-  size("--teacher-layers", o.sizes.teacher_layers, 1, "the student has 9");
+  size("--teacher-layers", o.sizes.teacher_layers, 1, "of the teacher");
+  step->add_option("--layers", o.layers, "of the student")
+      ->capture_default_str()
+      ->check(CLI::IsMember({3, 9, 24}));
   size("--documents", o.sizes.documents, 1, "in the batch");
   size("--length", o.sizes.length, 2, "tokens of each");
   step->add_option("--teacher-cache", o.teacher_cache,

@@ -90,7 +90,8 @@ inline void targets_below(char const* operation, view<std::int32_t const, 1> con
   }
 }
 
-/// Throws shape_error unless the heads divide evenly among the key/value heads.
+/// Throws shape_error unless the heads divide evenly among the key/value heads, and config_error for a scale
+/// that is not above 0: a row's largest score is looked for before it is scaled.
 inline void heads(char const* operation, attention_shape const& s) {
   if (s.heads < 1 || s.kv_heads < 1 || s.head_dim < 1 || s.heads % s.kv_heads != 0) {
     throw shape_error(operation,
@@ -98,6 +99,9 @@ inline void heads(char const* operation, attention_shape const& s) {
                           " key/value heads of size " + std::to_string(s.head_dim),
                       "positive numbers, the first a multiple of the second");
   }
+  if (!(s.scale > 0))
+    throw config_error(operation, "scores times " + std::to_string(s.scale),
+                       "a scale above 0, usually head_dim^-0.5");
 }
 
 /// Throws config_error unless the temperature is a number above 0.

@@ -72,15 +72,15 @@ void attend(view<T const, 2> q, view<T const, 2> k, view<T const, 2> v, attentio
         std::fill_n(w.row(r), m, T(0));
         continue;
       }
-      auto score = array(s.row(r), seen);
-      score *= scale;
-      C const largest = (std::max)(at.top[r], score.maxCoeff());
-      score = (score - largest).exp();
+      C* const score = s.row(r);
+      C const largest = (std::max)(at.top[r], scale * array(score, seen).maxCoeff());
       C const shrink = key == task.begin ? C(0) : std::exp(at.top[r] - largest);
-      at.total[r] = at.total[r] * shrink + score.sum();
+      index_t const some = whole_vectors(seen, m);
+      array(score, some) = (scale * array(score, some) - largest).exp();
+      std::fill_n(score + seen, some - seen, C(0));
+      at.total[r] = at.total[r] * shrink + narrow_and_sum(score, some, w.row(r));
       at.top[r] = largest;
-      narrow(s.row(r), seen, w.row(r));
-      std::fill_n(w.row(r) + seen, m - seen, T(0));
+      std::fill_n(w.row(r) + some, m - some, T(0));
       if (key != task.begin && shrink != C(1)) array(at.sum + r * d, d) *= shrink;
     }
     Gemm::template multiply<T>(1, operand::as_is, operand::as_is,

@@ -19,14 +19,15 @@ namespace detail {
 /// made of them stays where it was made, and sums over queries are taken where they belong.
 template <class T, class C = computed_as<T>>
 struct backward_scratch {
-  T* queries;       // [rows, head_dim]
-  T* douts;         // [rows, head_dim]
-  C* dqueries;      // [rows, head_dim]
-  C* weights;       // [rows, keys] p
-  C* slopes;        // [rows, keys] dp, then scale p (dp - mean)
-  C* normalizer;    // [rows] log_sum_exp
-  C* mean;          // [rows] dout . out, the mean of dp under p
-  T* stored = nullptr;                  // [rows, keys] either of the two in the format of matrices
+  T* queries;                              // [rows, head_dim]
+  T* douts;                                // [rows, head_dim]
+  C* dqueries;                             // [rows, head_dim]
+  C* weights;                              // [rows, keys] scores, then p
+  C* dweights;                             // [rows, keys] dp
+  C* normalizer;                           // [rows] log_sum_exp
+  C* mean;                                 // [rows] dout . out, the mean of dp under p
+  T* p;                                    // [rows, keys] p as a matrix to multiply with
+  T* dscores;                              // [rows, keys] scale p (dp - mean), likewise
   C *dkeys = nullptr, *dvalues = nullptr;  // [longest document, head_dim]
 
   backward_scratch(attention_blocks const& b, [[maybe_unused]] index_t longest, carver& from)
@@ -34,22 +35,17 @@ struct backward_scratch {
         douts(from.take<T>(b.rows * b.head_dim)),
         dqueries(from.take<C>(b.rows * b.head_dim)),
         weights(from.take<C>(b.rows * b.keys)),
-        slopes(from.take<C>(b.rows * b.keys)),
+        dweights(from.take<C>(b.rows * b.keys)),
         normalizer(from.take<C>(b.rows)),
         mean(from.take<C>(b.rows)) {
     if constexpr (stored_narrow<T>) {
-      stored = from.take<T>(b.rows * b.keys);
+      p = from.take<T>(b.rows * b.keys);
+      dscores = from.take<T>(b.rows * b.keys);
       dkeys = from.take<C>(longest * b.head_dim);
       dvalues = from.take<C>(longest * b.head_dim);
-    }
-  }
-  /// Numbers [rows, m] that were computed, as a matrix to multiply with.
-  view<T const, 2> as_operand(C* numbers, index_t rows, index_t m) const {
-    if constexpr (stored_narrow<T>) {
-      convert(numbers, rows * m, stored);
-      return {stored, {rows, m}};
     } else {
-      return {numbers, {rows, m}};
+      p = weights;
+      dscores = dweights;
     }
   }
   /// Where the gradient of a document's keys or values is summed: `in_place` or the scratch.
@@ -61,12 +57,25 @@ struct backward_scratch {
   }
 };
 
+/// A row of weights w and of their gradients -> p = w and dscores = scale w (dw - mean), which may lie over
+/// them.
+template <class C, class T>
+void through_softmax(C const* w, C const* dw, C mean, C scale, index_t n, T* p, T* dscores) {
+#pragma omp simd
+  for (index_t i = 0; i < n; ++i) {
+    C const weight = w[i];
+    C const slope = scale * weight * (dw[i] - mean);
+    put(p[i], weight);
+    put(dscores[i], slope);
+  }
+}
+
 /// The gradients of one document and key/value head, all of them owned by this task.
 template <class T, class Gemm, class C = computed_as<T>>
 void attend_backward(view<T const, 2> q, view<T const, 2> k, view<T const, 2> v, attention_task const& task,
-                     attention_shape const& shape, attention_blocks const& b, index_t longest, view<T const, 2> out,
-                     view<C const, 2> log_sum_exp, view<T const, 2> dout, view<T, 2> dq, view<T, 2> dk,
-                     view<T, 2> dv, std::byte* scratch) {
+                     attention_shape const& shape, attention_blocks const& b, index_t longest,
+                     view<T const, 2> out, view<C const, 2> log_sum_exp, view<T const, 2> dout, view<T, 2> dq,
+                     view<T, 2> dk, view<T, 2> dv, std::byte* scratch) {
   carver pieces(scratch);
   backward_scratch<T> const at(b, longest, pieces);
   index_t const d = b.head_dim;
@@ -95,28 +104,31 @@ void attend_backward(view<T const, 2> q, view<T const, 2> k, view<T const, 2> v,
     view<T const, 2> const douts(at.douts, {rows, d});
     for (index_t key = task.begin; key < query + n; key += b.keys) {
       index_t const m = (std::min)(b.keys, query + n - key);
-      view<C, 2> const p(at.weights, {rows, m});
-      view<C, 2> const dp(at.slopes, {rows, m});
+      view<C, 2> const weights(at.weights, {rows, m});
+      view<C, 2> const dweights(at.dweights, {rows, m});
+      view<T, 2> const p(at.p, {rows, m});
+      view<T, 2> const dscores(at.dscores, {rows, m});
       auto const keys = head_of(k, key, m, task.kv_head, d);
-      Gemm::template multiply<T>(1, operand::as_is, operand::transposed, store::replace, queries, keys, p);
+      Gemm::template multiply<T>(1, operand::as_is, operand::transposed, store::replace, queries, keys,
+                                 weights);
       Gemm::template multiply<T>(1, operand::as_is, operand::transposed, store::replace, douts,
-                                 head_of(v, key, m, task.kv_head, d), dp);
+                                 head_of(v, key, m, task.kv_head, d), dweights);
       for (index_t r = 0; r < rows; ++r) {
         index_t const seen = (std::max)(index_t(0), (std::min)(m, query + r % n - key + 1));
-        auto w = array(p.row(r), seen);
+        index_t const some = whole_vectors(seen, m);
+        auto w = array(weights.row(r), some);
         w = (scale * w - at.normalizer[r]).exp();
-        auto slope = array(dp.row(r), seen);
-        slope = scale * w * (slope - at.mean[r]);
-        std::fill_n(p.row(r) + seen, m - seen, C(0));
-        std::fill_n(dp.row(r) + seen, m - seen, C(0));
+        through_softmax(weights.row(r), dweights.row(r), at.mean[r], scale, some, p.row(r), dscores.row(r));
+        std::fill_n(p.row(r) + seen, m - seen, T(0));
+        std::fill_n(dscores.row(r) + seen, m - seen, T(0));
       }
-      Gemm::template multiply<T>(1, operand::transposed, operand::as_is, store::add,
-                                 at.as_operand(at.weights, rows, m), douts, dvalues.slice(key - task.begin, m));
-      auto const slopes = at.as_operand(at.slopes, rows, m);
-      Gemm::template multiply<T>(1, operand::transposed, operand::as_is, store::add, slopes, queries,
+      view<T const, 2> const weight_operand = p, slope_operand = dscores;
+      Gemm::template multiply<T>(1, operand::transposed, operand::as_is, store::add, weight_operand, douts,
+                                 dvalues.slice(key - task.begin, m));
+      Gemm::template multiply<T>(1, operand::transposed, operand::as_is, store::add, slope_operand, queries,
                                  dkeys.slice(key - task.begin, m));
       Gemm::template multiply<T>(1, operand::as_is, operand::as_is,
-                                 key == task.begin ? store::replace : store::add, slopes, keys,
+                                 key == task.begin ? store::replace : store::add, slope_operand, keys,
                                  view<C, 2>(at.dqueries, {rows, d}));
     }
     for (index_t r = 0; r < rows; ++r)
@@ -161,12 +173,11 @@ void attention_backward(backend<T, Gemm> const& ctx, args::in2<T> q, args::in2<T
         add({documents(d), documents(d + 1), h, documents(d), length * (length + blocks.queries)});
     }
   };
-  detail::run_attention_tasks(
-      ctx, (documents.rows() - 1) * shape.kv_heads, counted.used(), list,
-      [&](auto const& task, std::byte* scratch) {
-        detail::attend_backward<T, Gemm>(q, k, v, task, shape, blocks, longest, out, log_sum_exp, dout, dq, dk, dv,
-                                         scratch);
-      });
+  detail::run_attention_tasks(ctx, (documents.rows() - 1) * shape.kv_heads, counted.used(), list,
+                              [&](auto const& task, std::byte* scratch) {
+                                detail::attend_backward<T, Gemm>(q, k, v, task, shape, blocks, longest, out,
+                                                                 log_sum_exp, dout, dq, dk, dv, scratch);
+                              });
 }
 
 }  // namespace accrete::inline v0::cpu

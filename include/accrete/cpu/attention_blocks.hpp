@@ -32,7 +32,7 @@ struct attention_blocks {
   index_t queries;  ///< query tokens per block
   index_t rows;     ///< of a stacked block: group * queries
   index_t head_dim;
-  static constexpr index_t keys = 128;
+  static constexpr index_t keys = 256;
 };
 
 /// Pieces of a thread's scratch, each on cache lines of its own. Carved from nothing, it only counts.
@@ -58,9 +58,17 @@ view<T, 2> head_of(view<T, 2> const& x, index_t first, index_t tokens, index_t h
   return x.slice(first, tokens).column_slice(head * head_dim, head_dim);
 }
 
+/// `n` numbers of a row of `all` and as many after them as fill vector registers: loops over a few more are
+/// faster than over the rest one by one. What is past n must not matter.
+constexpr index_t whole_vectors(index_t n, index_t all) {
+  constexpr index_t lanes = 16;
+  return (std::min)(all, (n + lanes - 1) / lanes * lanes);
+}
+
 /// Stacks the group's heads of tokens [first, first + n) to [group * n, head_dim].
 template <class T>
-void stack_heads(view<T const, 2> x, index_t first, index_t n, index_t kv_head, attention_blocks const& b, T* to) {
+void stack_heads(view<T const, 2> x, index_t first, index_t n, index_t kv_head, attention_blocks const& b,
+                 T* to) {
   for (index_t g = 0; g < b.group; ++g)
     for (index_t i = 0; i < n; ++i, to += b.head_dim)
       std::copy_n(x.row(first + i) + (kv_head * b.group + g) * b.head_dim, b.head_dim, to);

@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <concepts>
-#include <cstddef>
-#include <unordered_map>
 
 #include "accrete/backend/types.hpp"
 #include "accrete/core/bfloat16.hpp"
 #include "accrete/core/view.hpp"
 #include "accrete/cpu/gemm_eigen.hpp"
 #include "accrete/cpu/gemm_provider.hpp"
+#include "accrete/cpu/onednn_blocks.hpp"
 #include "accrete/cpu/onednn_product.hpp"
 #include "accrete/cpu/parallel.hpp"
 
@@ -43,6 +42,8 @@ struct onednn_gemm {
       if (worthwhile) {
         double const useful = double(m) * double(n) * double(k) / worth_a_thread + 1;
         int const used = double(threads) < useful ? threads : int(useful);
+        if constexpr (std::same_as<T, bfloat16>)
+          if (of_a == operand::as_is) return multiply_in_blocks(used, of_b, how, a, b, c);
         if (used > few_threads) return multiply_whole(used, of_a, of_b, how, a, b, c);
         return multiply_in_tasks(used, of_a, of_b, how, a, b, c);
       }
@@ -65,6 +66,24 @@ struct onednn_gemm {
     return o == operand::as_is ? v.column_slice(r.first, r.size()) : v.slice(r.first, r.size());
   }
 
+  /// In blocks, each for who comes free first. One that oneDNN has no code for goes its slower way.
+  template <class R>
+  static void multiply_in_blocks(int threads, operand of_b, store how, view<bfloat16 const, 2> a,
+                                 view<bfloat16 const, 2> b, view<R, 2> c) {
+    detail::onednn::block_cut const cut(c.rows(), c.columns(), threads);
+    auto const multiply_one = [&](index_t block) {
+      range const rows = cut.row_range(block), columns = cut.column_range(block);
+      if (rows.size() == 0 || columns.size() == 0) return;
+      auto const own_a = a.slice(rows.first, rows.size());
+      auto const own_b = columns_of(of_b, b, columns);
+      auto const own_c = c.slice(rows.first, rows.size()).column_slice(columns.first, columns.size());
+      if (!detail::onednn::multiply_block(of_b, how, own_a, own_b, own_c))
+        multiply_whole(1, operand::as_is, of_b, how, own_a, own_b, own_c);
+    };
+    if (cut.count() == 1) return multiply_one(0);
+    for_tasks(threads, cut.count(), [&](index_t block, int) { multiply_one(block); });
+  }
+
   /// Shares the result's rows or columns, whichever are more, among few threads in more tasks than threads,
   /// each for who comes free first: two hardware threads of one core, or a machine with other work, are never
   /// equally fast.
@@ -74,7 +93,9 @@ struct onednn_gemm {
     if (threads == 1) return multiply_whole(1, of_a, of_b, how, a, b, c);
     bool const by_rows = c.rows() >= c.columns();
     index_t const all = by_rows ? c.rows() : c.columns();
-    index_t const tasks = (std::max)(index_t(threads) * (all >= largest_task ? 4 : 2), all / largest_task);
+    // Code for bfloat16 copies both operands for each task, which takes some of what many tasks even out.
+    index_t const each = std::same_as<T, float> && all >= largest_task ? 4 : 2;
+    index_t const tasks = (std::max)(threads * each, all / largest_task);
     for_tasks(threads, tasks, [&](index_t task, int) {
       range const own = detail::part_of(all, task, tasks, 32);
       if (own.size() == 0) return;
@@ -115,9 +136,9 @@ struct onednn_gemm {
     detail::thread_scope const with(threads);
     auto const terms = [&](index_t part) { return detail::part_of(k, part, parts, 64); };
     auto const code = [&](index_t part) -> auto const& {
-      return code_for({c.rows(), c.columns(), terms(part).size(), row_of(a), row_of(b), row_of(c),
-                       of_a == operand::transposed, of_b == operand::transposed, wide,
-                       part > 0 || how == store::add, threads});
+      return detail::onednn::code_for({c.rows(), c.columns(), terms(part).size(), row_of(a), row_of(b),
+                                       row_of(c), of_a == operand::transposed, of_b == operand::transposed,
+                                       wide, part > 0 || how == store::add, threads});
     };
     for (index_t part = 0; part < parts; ++part)
       if (!code(part).exists()) return false;
@@ -130,16 +151,6 @@ struct onednn_gemm {
   template <class T>
   static index_t row_of(view<T, 2> const& v) {
     return v.rows() > 1 ? v.stride : v.columns();
-  }
-
-  static detail::onednn::compiled_product const& code_for(detail::onednn::product const& p) {
-    constexpr std::size_t most = 4096;  // a few kilobytes each; batches of ragged documents bring new ones
-    thread_local std::unordered_map<detail::onednn::product, detail::onednn::compiled_product,
-                                    detail::onednn::product_hash>
-        known;
-    if (auto const found = known.find(p); found != known.end()) return found->second;
-    if (known.size() >= most) known.clear();
-    return known.try_emplace(p, p).first->second;
   }
 };
 

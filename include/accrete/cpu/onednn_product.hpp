@@ -8,6 +8,7 @@
 #include <new>
 #include <string>
 #include <type_traits>
+#include <unordered_map>
 
 #include "accrete/core/error.hpp"
 #include "accrete/core/view.hpp"
@@ -131,6 +132,15 @@ class compiled_product {
   owned<dnnl_primitive_t, dnnl_primitive_destroy> primitive_;
   std::array<owned<dnnl_memory_t, dnnl_memory_destroy>, 3> memory_;
 };
+
+/// The calling thread's code for a product, written where it has none yet.
+inline compiled_product const& code_for(product const& p) {
+  constexpr std::size_t most = 4096;  // a few kilobytes each; batches of ragged documents bring new ones
+  thread_local std::unordered_map<product, compiled_product, product_hash> known;
+  if (auto const found = known.find(p); found != known.end()) return found->second;
+  if (known.size() >= most) known.clear();
+  return known.try_emplace(p, p).first->second;
+}
 
 }  // namespace detail::onednn
 

@@ -32,8 +32,8 @@ concept stored_narrow = !std::same_as<T, computed_as<T>>;
 
 namespace detail {
 
-/// place = value, in the place's format. g++ 12 makes vector instructions of a loop over it, where it does not of
-/// one that assigns objects of a class.
+/// place = value, in the place's format. g++ 12 makes vector instructions of a loop over it, where it does not
+/// of one that assigns objects of a class.
 template <class T, class C>
 void put(T& place, C value) {
   place = T(value);
@@ -71,6 +71,18 @@ template <class T>
 void narrow(T const*, index_t, T*) {}
 inline void narrow(float const* computed, index_t n, bfloat16* y) {
   convert(computed, n, y);
+}
+/// The same; returns the sum of what was computed.
+template <class C, class T>
+C narrow_and_sum(C const* computed, index_t n, T* y) {
+  C sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (index_t i = 0; i < n; ++i) {
+    C const x = computed[i];
+    sum += x;
+    put(y[i], x);
+  }
+  return sum;
 }
 
 }  // namespace detail
