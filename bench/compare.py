@@ -2,7 +2,7 @@
 
 usage: python compare.py --bench FOLDER --work FOLDER [--only ROW].. [--quick] [--small] [--turns N] [--repetitions N]
 
-FOLDER of --bench holds step_bench; --work keeps exported weights and measured rows. In the first turn every way that PyTorch
+FOLDER of --bench holds step_bench and cpu_bench; --work keeps exported weights and measured rows. In the first turn every way that PyTorch
 offers is timed, in the others the fastest of them. --small takes sizes that try this script in a minute or two, and tell
 nothing of speed. Exit code 1 where a measurement failed; a goal that is not met is no failure.
 """
@@ -132,15 +132,10 @@ STREAMING = {"bm_add_rms_norm<float>": "add + rms_norm, f32", "bm_add_rms_norm<b
 
 
 def streaming_rows(m):
-    pattern = "^(bm_roof_copy|" + "|".join(STREAMING) + ")/real_time$"
-    found = m.operations(pattern)
-    copy = found["bm_roof_copy/real_time"]["bytes"]
-    rows = []
-    for name, words in STREAMING.items():
-        rate = found[f"{name}/real_time"]["bytes"]
-        rows.append(row(f"operation over a copy's bandwidth: {words}", f"{rate / 1e9:.1f} GB/s", f"{copy / 1e9:.1f} GB/s (copy)",
-                        rate / copy, "0.7 or more", rate >= 0.7 * copy))
-    return rows
+    rates = m.bandwidths(["bm_roof_copy", *STREAMING])
+    copy = rates["bm_roof_copy"]
+    return [row(f"operation over a copy's bandwidth: {words}", f"{rates[name] / 1e9:.1f} GB/s", f"{copy / 1e9:.1f} GB/s (copy)",
+                rates[name] / copy, "0.7 or more", rates[name] >= 0.7 * copy) for name, words in STREAMING.items()]
 
 
 # One size at a time away from the base: 9 layers under a teacher of 12, width 768, vocabulary 32,768, 8 x 256 tokens.
@@ -150,16 +145,16 @@ SCALED = [dict(layers=3), dict(layers=24), dict(width=256), dict(width=1536), di
 
 
 def scaling_rows(m):
-    base = m.scaled("bf16")
-    rates = []
+    """Each case over the mean of the base case right before and right after it."""
+    bases = [flops(m.scaled("bf16"))]
+    rows = []
     for sizes in SCALED:
-        rates.append(flops(m.scaled("bf16", **sizes)))
-        base = m.scaled("bf16", again=True)
-    rows = [row("scaling, bf16: the base case", f"{flops(base) / 1e9:.0f} GFLOP/s")]
-    for sizes, rate in zip(SCALED, rates):
+        rate = flops(m.scaled("bf16", **sizes))
+        bases.append(flops(m.scaled("bf16", turn=len(bases))))
+        base = (bases[-2] + bases[-1]) / 2
         words = " x ".join(f"{size:,} {name}" for name, size in sizes.items())
-        ratio = rate / flops(base)
-        rows.append(row(f"scaling, bf16: {words}", f"{rate / 1e9:.0f} GFLOP/s", "", ratio, "0.85 to 1.15", 0.85 <= ratio <= 1.15))
+        rows.append(row(f"scaling, bf16: {words}", f"{rate / 1e9:.0f} GFLOP/s", f"{base / 1e9:.0f} GFLOP/s (base case)",
+                        rate / base, "0.85 to 1.15", "faster" if rate > 1.15 * base else rate >= 0.85 * base))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Runs step_bench and peer.py, each measurement as a process of its own, so that peaks of memory are its own, too."""
+"""Runs step_bench, cpu_bench and peer.py, each measurement as a process of its own, so that peaks of memory are its own, too."""
 import json
 import os
 import shutil
@@ -92,31 +92,33 @@ class Measurements:
             command += ["--teacher-cache", os.path.join(self.work, "teacher-states")]
         return self.measure(key, command, threads, again)
 
-    def scaled(self, dtype, again=False, **sizes):
-        """A step of other sizes: step_bench's options by name; of none, the base case."""
-        options = [part for name, size in sizes.items() for part in (f"--{name.replace('_', '-')}", str(size))]
-        program = self.step_program(32768) if self.small else [os.path.join(self.bench, "step_bench"), "step"]
-        key = ("ours", dtype, *(f"{name}={size}" for name, size in sizes.items()))
-        return self.measure(key, [*program, "--dtype", dtype, "--provider", "onednn", *([] if self.small else options)], 2, again)
+    def scaled(self, dtype, turn=0, **sizes):
+        """A step of other sizes: step_bench's options by name; of none, the base case, once for each turn."""
+        kept = {name: size for name, size in sizes.items() if not self.small or name == "layers"}
+        options = [part for name, size in kept.items() for part in (f"--{name.replace('_', '-')}", str(size))]
+        key = ("ours", dtype, *(f"{name}={size}" for name, size in sizes.items()), f"turn {turn}")
+        command = [*self.step_program(32768), "--dtype", dtype, "--provider", "onednn", *options]
+        return self.measure(key, command, 2, False)
 
-    def operations(self, pattern):
-        """What cpu_bench measures of the operations that match: by name its rates, medians of as many repetitions."""
-        self.say(f"operations: {pattern}")
+    def bandwidths(self, names):
+        """Bytes a second that cpu_bench measures of its operations of these names, medians of all turns' repetitions."""
         out = os.path.join(self.work, "operations.json")
-        command = [os.path.join(self.bench, "cpu_bench"), f"--benchmark_filter={pattern}", f"--benchmark_out={out}",
-                   "--benchmark_out_format=json", f"--benchmark_repetitions={self.turns * self.repetitions}",
+        command = [os.path.join(self.bench, "cpu_bench"), f"--benchmark_filter=^({'|'.join(names)})/real_time$",
+                   f"--benchmark_out={out}", "--benchmark_out_format=json",
+                   f"--benchmark_repetitions={self.turns * self.repetitions}",
                    f"--benchmark_min_time={0.01 if self.small else 0.3}", "--benchmark_enable_random_interleaving=true"]
         self.load = max(self.load, os.getloadavg()[0])
         ended = subprocess.run(command, env=dict(os.environ, OMP_NUM_THREADS="2"), capture_output=True, text=True)
         if ended.returncode != 0:
             raise Failed(f"{' '.join(command)}\n{ended.stderr[-2000:]}")
-        runs = {}
         with open(out) as f:
-            for run in json.load(f)["benchmarks"]:
-                if run["run_type"] == "iteration":
-                    runs.setdefault(run["name"], []).append(run)
-        return {name: {key: statistics.median(run[key] for run in several) for key in ("bytes", "flops") if key in several[0]}
-                for name, several in runs.items()}
+            text = f.read()
+        runs = [run for run in (json.loads(text)["benchmarks"] if text else []) if run["run_type"] == "iteration"]
+        rates = {name: [run["bytes"] for run in runs if run["name"] == f"{name}/real_time"] for name in names}
+        missing = [name for name, several in rates.items() if not several]
+        if missing:
+            raise Failed(f"cpu_bench: got no {', '.join(missing)}, expected them among its benchmarks")
+        return {name: statistics.median(several) for name, several in rates.items()}
 
     def exported(self, vocabulary):
         """The folder of the weights that both are measured on."""

@@ -111,12 +111,85 @@ TEMPLATE_LIST_TEST_CASE("long sums and large results of bfloat16 are cut into pa
         CHECK(distance(y1, wide_y) < 2e-6);
         CHECK(distance(dx1, wide_dx) < 2e-6);
         CHECK(distance(dw1, wide_dw) < 2e-6);
-        auto again = copy_of(dw);
+        auto again_y = copy_of(y), again_dx = copy_of(dx), again = copy_of(dw);
+        linear(ctx, x, w, again_y.view(), how);
+        linear_backward_input(ctx, dy, w, again_dx.view(), how);
         linear_backward_weight(ctx, dy, x, again, how);
+        CHECK(same_bits(again_y, y1));
+        CHECK(same_bits(again_dx, dx1));
         CHECK(same_bits(again, dw1));
       }
     }
   }
+}
+
+#if defined(ACCRETE_WITH_ONEDNN)
+TEST_CASE("blocks of a result cover it once, with work for all threads", "[cpu][bfloat16][linear]") {
+  for (index_t const m : {2, 31, 33, 300, 2048, 2049})
+    for (index_t const n : {2, 65, 768, 2049, 151936})
+      for (int const threads : {1, 2, 6, 64}) {
+        ac::cpu::detail::onednn::block_cut const cut(m, n, threads);
+        CAPTURE(m, n, threads, cut.by_rows, cut.by_columns);
+        index_t covered = 0;
+        for (index_t b = 0; b < cut.count(); ++b) {
+          auto const rows = cut.row_range(b), columns = cut.column_range(b);
+          covered += rows.size() * columns.size();
+          CHECK(rows.size() * columns.size() <= (index_t(1) << 19) * 5 / 4);
+          if (b > 0 && b % cut.by_rows != 0) CHECK(rows.first == cut.row_range(b - 1).last);
+        }
+        CHECK(covered == m * n);
+        if (threads > 1) CHECK(cut.count() >= 2 * threads);
+      }
+}
+#endif
+
+TEMPLATE_LIST_TEST_CASE("products of bfloat16 that need no copies write straight to where results belong",
+                        "[cpu][bfloat16][linear]", providers) {
+  // Rows without gaps and sizes that any block may have; sums of one part, and of several.
+  for (auto const& [tokens, in, out] :
+       std::vector<std::array<index_t, 3>>{{64, 128, 128}, {64, 2112, 128}, {64, 128, 1088}, {512, 64, 2112}}) {
+    auto const x = normal<bfloat16>(tokens, in, 1), w = normal<bfloat16>(out, in, 2),
+               dy = normal<bfloat16>(tokens, out, 3);
+    auto const y = normal<float>(tokens, out, 4), dx = normal<float>(tokens, in, 5);
+    auto const narrow = normal<bfloat16>(tokens, out, 7);
+    for (int const threads : {1, 2})
+      for (store const how : {store::replace, store::add}) {
+        CAPTURE(tokens, in, out, threads, how == store::add);
+        ac::cpu::backend<bfloat16, TestType> const ctx(threads);
+        auto wide_y = widened(y), wide_dx = widened(dx), wide_narrow = widened(narrow);
+        linear(oracle, widened(x), widened(w), wide_y, how);
+        linear(oracle, widened(x), widened(w), wide_narrow, how);
+        linear_backward_input(oracle, widened(dy), widened(w), wide_dx, how);
+        auto y1 = copy_of(y), dx1 = copy_of(dx);
+        auto narrow1 = copy_of(narrow);
+        linear(ctx, x, w, y1.view(), how);
+        linear(ctx, x, w, narrow1.view(), how);
+        linear_backward_input(ctx, dy, w, dx1.view(), how);
+        CHECK(distance(y1, wide_y) < 2e-6);
+        CHECK(distance(narrow1, wide_narrow) < rounding);
+        CHECK(distance(dx1, wide_dx) < 2e-6);
+      }
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("a product of bfloat16 sees nothing of the one before it", "[cpu][bfloat16][linear]",
+                        providers) {
+  ac::cpu::backend<bfloat16, TestType> const ctx(1);
+  matrix<bfloat16> nothing(64, 64, 1);
+  for (index_t i = 0; i < 64; ++i)
+    for (index_t j = 0; j < 64; ++j) nothing.view()(i, j) = bfloat16(std::numeric_limits<float>::quiet_NaN());
+  auto const x = normal<bfloat16>(17, 33, 1, 1), w = normal<bfloat16>(19, 33, 2, 1),
+             dy = normal<bfloat16>(17, 19, 3, 1);
+  matrix<float> junk(64, 64, 1), y(17, 19), dx(17, 33);
+  matrix<double> wide_y(17, 19), wide_dx(17, 33);
+  linear(oracle, widened(x), widened(w), wide_y, store::replace);
+  linear_backward_input(oracle, widened(dy), widened(w), wide_dx, store::replace);
+  linear(ctx, nothing, nothing, junk.view(), store::replace);
+  linear(ctx, x, w, y.view(), store::replace);
+  linear_backward_input(ctx, nothing, nothing, junk.view(), store::replace);
+  linear_backward_input(ctx, dy, w, dx.view(), store::replace);
+  CHECK(distance(y, wide_y) < 1e-6);
+  CHECK(distance(dx, wide_dx) < 1e-6);
 }
 
 TEMPLATE_LIST_TEST_CASE("a product of bfloat16 with nothing to sum over is zero, or adds nothing",
@@ -221,7 +294,7 @@ TEMPLATE_LIST_TEST_CASE("attention and its backward in bfloat16 are near those o
                         "[cpu][bfloat16][attention]", providers) {
   ac::cpu::backend<bfloat16, TestType> const ctx(2);
   ac::attention_shape const shape{6, 2, 16, 0.3};
-  std::vector<index_t> const ends{0, 1, 150, 150, 193};
+  std::vector<index_t> const ends{0, 1, 150, 150, 193, 500};  // the last one: more than a block of keys
   ac::view<index_t const, 1> const documents(ends.data(), {index_t(ends.size())});
   index_t const tokens = ends.back();
   auto const q = normal<bfloat16>(tokens, 96, 1, 1), dout = normal<bfloat16>(tokens, 96, 2, 2);

@@ -179,7 +179,8 @@ TEST_CASE("reference attention refuses offsets and heads that do not fit", "[ref
                       "attention: got document 1 from 4 to 2, expected offsets that never fall");
   REQUIRE_THROWS_AS(message({4, 3, 3, 1.0}, {0, 5}), shape_error);
   REQUIRE_THROWS_AS(message({4, 0, 3, 1.0}, {0, 5}), shape_error);
-  REQUIRE_THROWS_WITH(message({4, 2, 3, -1.0}, {0, 5}),
-                      "attention: got scores times -1.000000, expected a scale above 0, usually head_dim^-0.5");
+  REQUIRE_THROWS_WITH(
+      message({4, 2, 3, -1.0}, {0, 5}),
+      "attention: got scores times -1.000000, expected a finite scale above 0, usually head_dim^-0.5");
   REQUIRE_THROWS_WITH(message({2, 2, 3, 1.0}, {0, 5}), "attention: got q [5, 12], expected [5, 6]");
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -99,9 +100,9 @@ inline void heads(char const* operation, attention_shape const& s) {
                           " key/value heads of size " + std::to_string(s.head_dim),
                       "positive numbers, the first a multiple of the second");
   }
-  if (!(s.scale > 0))
+  if (!(s.scale > 0) || !std::isfinite(s.scale))
     throw config_error(operation, "scores times " + std::to_string(s.scale),
-                       "a scale above 0, usually head_dim^-0.5");
+                       "a finite scale above 0, usually head_dim^-0.5");
 }
 
 /// Throws config_error unless the temperature is a number above 0.

@@ -100,7 +100,8 @@ void attend(view<T const, 2> q, view<T const, 2> k, view<T const, 2> v, attentio
 
 /// softmax(scale q k^T) v over the tokens of the same document up to the query's own.
 /// q [T, heads * head_dim], k, v [T, kv_heads * head_dim] -> out [T, heads * head_dim], log_sum_exp [T, heads].
-/// Scratch grows with threads and head_dim, never with the documents' length. Throws shape_error.
+/// Scratch grows with threads and head_dim, never with the documents' length. Throws shape_error, and
+/// config_error for a scale that is not above 0.
 template <class T, class Gemm, class C = computed_as<T>>
 void attention(backend<T, Gemm> const& ctx, args::in2<T> q, args::in2<T> k, args::in2<T> v,
                args::offsets<> documents, attention_shape shape, args::out2<T> out, args::out2<C> log_sum_exp) {

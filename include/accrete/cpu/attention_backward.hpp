@@ -146,7 +146,7 @@ void attend_backward(view<T const, 2> q, view<T const, 2> k, view<T const, 2> v,
 
 /// dout [T, heads * head_dim] -> dq [T, heads * head_dim], dk, dv [T, kv_heads * head_dim], all replaced. With
 /// p = exp(score - log_sum_exp) and dp = dout v^T, the softmax gives dscore = p (dp - dout . out). Throws
-/// shape_error.
+/// shape_error, and config_error for a scale that is not above 0.
 template <class T, class Gemm, class C = computed_as<T>>
 void attention_backward(backend<T, Gemm> const& ctx, args::in2<T> q, args::in2<T> k, args::in2<T> v,
                         args::offsets<> documents, attention_shape shape, args::in2<T> out,

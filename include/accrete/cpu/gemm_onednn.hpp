@@ -17,8 +17,8 @@
 
 namespace accrete::inline v0::cpu {
 
-/// Products by oneDNN: f32 by its classic routine, bfloat16 by code it writes for each shape, which is kept for
-/// the next product of that shape. What it has no code for on this processor, and f64, go to Eigen.
+/// Products by oneDNN: f32 by its classic routine, bfloat16 by code it writes for each size of block,
+/// which is kept for the next. What it has no code for on this processor, and f64, go to Eigen.
 struct onednn_gemm {
   static constexpr char const* name() { return "onednn"; }
   /// Whether products of T are no slower than those of float on this processor.

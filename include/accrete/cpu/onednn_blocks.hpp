@@ -24,13 +24,15 @@ constexpr index_t round_up(index_t n, index_t step) {
   return (n + step - 1) / step * step;
 }
 
-/// A thread's rooms, which grow to the largest request. What was there before is still there.
+/// One of the calling thread's three rooms, which grow to the largest request and are not cleared.
+inline std::byte* room_bytes(std::size_t which, index_t bytes) {
+  thread_local std::array<tensor<std::byte, 1>, 3> rooms;
+  if (rooms[which].size() < bytes) rooms[which] = tensor<std::byte, 1>({bytes});
+  return rooms[which].data();
+}
 template <class T>
 T* room(std::size_t which, index_t count) {
-  thread_local std::array<tensor<std::byte, 1>, 3> rooms;
-  index_t const bytes = count * index_t(sizeof(T));
-  if (rooms[which].size() < bytes) rooms[which] = tensor<std::byte, 1>({bytes});
-  return reinterpret_cast<T*>(rooms[which].data());
+  return reinterpret_cast<T*>(room_bytes(which, count * index_t(sizeof(T))));
 }
 
 /// `x` as a dense matrix [rows, columns], zeros where it ends before: itself, or a copy in room `which`.
@@ -45,17 +47,15 @@ inline bfloat16 const* dense(view<bfloat16 const, 2> x, index_t rows, index_t co
   return copy;
 }
 
-/// c [m, n] (+)= the first m rows and n columns of `product`, which has rows of `columns`.
+/// c [m, n] (store) = the first m rows and n columns of `product`, which has rows of `columns`.
 template <class P, class R>
 void take_over(P const* product, index_t columns, store how, view<R, 2> c) {
   for (index_t i = 0; i < c.rows(); ++i) {
     P const* const from = product + i * columns;
     R* const to = c.row(i);
-    if constexpr (std::same_as<P, R>) {
-      if (how == store::replace) {
-        std::copy_n(from, c.columns(), to);
-        continue;
-      }
+    if (how == store::replace) {
+      convert(from, c.columns(), to);
+      continue;
     }
 #pragma omp simd
     for (index_t j = 0; j < c.columns(); ++j) put(to[j], computed_as<R>(to[j]) + computed_as<P>(from[j]));
@@ -77,19 +77,23 @@ bool multiply_block_as(operand of_b, store how, view<bfloat16 const, 2> a, view<
   index_t const k = a.columns();
   bool const straight = std::same_as<P, R> && c.contiguous() && m == c.rows() && n == c.columns();
   index_t const parts = wide ? (k + longest - 1) / longest : 1;
-  P* const product = straight ? reinterpret_cast<P*>(c.data) : room<P>(2, m * n);
   bool const adds = straight && how == store::add;
+  auto const terms = [&](index_t part) { return part_of(k, part, parts, 64); };
+  auto const padded = [&](index_t part) { return round_up(terms(part).size(), 32); };
+  auto const code = [&](index_t part) -> compiled_product const& {
+    index_t const row_of_b = transposed ? padded(part) : n;
+    return code_for(
+        {m, n, padded(part), padded(part), row_of_b, n, false, transposed, wide, adds || part > 0, 1});
+  };
+  for (index_t part = 0; part < parts; ++part)
+    if (!code(part).exists()) return false;
+  P* const product = straight ? reinterpret_cast<P*>(c.data) : room<P>(2, m * n);
   for (index_t part = 0; part < parts; ++part) {
-    range const terms = part_of(k, part, parts, 64);
-    index_t const padded = round_up(terms.size(), 32);
-    auto const& code = code_for(
-        {m, n, padded, padded, transposed ? padded : n, n, false, transposed, wide, adds || part > 0, 1});
-    if (!code.exists()) return false;  // of the first part already: the others have the same format
-    auto const rows = a.column_slice(terms.first, terms.size());
-    auto const others =
-        transposed ? b.column_slice(terms.first, terms.size()) : b.slice(terms.first, terms.size());
-    code.run(dense(rows, m, padded, 0), transposed ? dense(others, n, padded, 1) : dense(others, padded, n, 1),
-             product);
+    range const own = terms(part);
+    bfloat16 const* const rows = dense(a.column_slice(own.first, own.size()), m, padded(part), 0);
+    bfloat16 const* const others = transposed ? dense(b.column_slice(own.first, own.size()), n, padded(part), 1)
+                                              : dense(b.slice(own.first, own.size()), padded(part), n, 1);
+    code(part).run(rows, others, product);
   }
   if (!straight) take_over(product, n, how, c);
   return true;
@@ -109,7 +113,7 @@ bool multiply_block(operand of_b, store how, view<bfloat16 const, 2> a, view<bfl
 struct block_cut {
   index_t rows, columns, by_rows, by_columns;
 
-  /// Blocks of half a million numbers at most, and four for each of several threads where there are rows
+  /// Blocks of about half a million numbers at most, and four for each of several threads where there are rows
   /// enough: every block of few rows copies as much of b as one of many.
   block_cut(index_t m, index_t n, int threads) : rows(m), columns(n) {
     constexpr index_t most = index_t(1) << 19, widest = 2048, narrower = 1024, highest = 512, lowest = 192;

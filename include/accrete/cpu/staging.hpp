@@ -4,8 +4,8 @@
 #include "accrete/core/bfloat16.hpp"
 #include "accrete/core/view.hpp"
 
-/// Numbers are stored in one format and computed with in another. These four are nothing where the two are the
-/// same; where bfloat16 is stored, they go through a buffer of floats that the caller holds.
+/// Numbers are stored in one format and computed with in another. What converts them is nothing where the two
+/// are the same; where bfloat16 is stored, they go through a buffer of floats that the caller holds.
 namespace accrete::inline v0::cpu {
 
 namespace detail {
@@ -72,7 +72,7 @@ void narrow(T const*, index_t, T*) {}
 inline void narrow(float const* computed, index_t n, bfloat16* y) {
   convert(computed, n, y);
 }
-/// The same; returns the sum of what was computed.
+/// Stores what was computed, in whatever format, and returns its sum.
 template <class C, class T>
 C narrow_and_sum(C const* computed, index_t n, T* y) {
   C sum = 0;
