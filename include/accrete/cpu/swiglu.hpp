@@ -56,23 +56,22 @@ void swiglu_backward(backend<T, Gemm> const& ctx, args::in2<T> gate_up, args::in
   check::shape("swiglu_backward", "dgate|dup", dgate_up, gate_up.extents);
   auto const timing = ctx.timed("swiglu_backward", 5.0 * double(dout.size()));
   detail::for_chunks(ctx.threads(), dout.rows(), width, [&](index_t t, index_t first, index_t n) {
-    alignas(64) std::array<std::array<C, detail::swiglu_chunk>, 6> room;
+    alignas(64) std::array<std::array<C, detail::swiglu_chunk>, 2> room;
     C const* const gate = detail::widen(gate_up.row(t) + first, n, room[0].data());
-    C const* const up = detail::widen(gate_up.row(t) + width + first, n, room[1].data());
-    C const* const upstream = detail::widen(dout.row(t) + first, n, room[2].data());
-    C* const dgate = detail::computed_at(dgate_up.row(t) + first, room[3].data());
-    C* const dup = detail::computed_at(dgate_up.row(t) + width + first, room[4].data());
-    C* const sigma = room[5].data();
+    C* const sigma = room[1].data();
     detail::array(sigma, n) = C(1) / (C(1) + (-detail::array(gate, n)).exp());
+    T const* const up = gate_up.row(t) + width + first;
+    T const* const upstream = dout.row(t) + first;
+    T* const dgate = dgate_up.row(t) + first;
+    T* const dup = dgate_up.row(t) + width + first;
 #pragma omp simd
     for (index_t i = 0; i < n; ++i) {
       C const s = sigma[i];
       C const silu = gate[i] * s;
-      dgate[i] = upstream[i] * up[i] * (s + silu * (C(1) - s));
-      dup[i] = upstream[i] * silu;
+      C const d = C(upstream[i]);
+      detail::put(dgate[i], d * C(up[i]) * (s + silu * (C(1) - s)));
+      detail::put(dup[i], d * silu);
     }
-    detail::narrow(dgate, n, dgate_up.row(t) + first);
-    detail::narrow(dup, n, dgate_up.row(t) + width + first);
   });
 }
 
