@@ -11,6 +11,7 @@ trap 'rm -rf "$work"' EXIT
 "$bench" --benchmark_format=json --benchmark_out="$work/bench.json" --benchmark_out_format=json >/dev/null
 python3 - "$work" <<'PY'
 import json
+import re
 import sys
 
 work = sys.argv[1]
@@ -21,7 +22,8 @@ copy, fma = rate("bm_roof_copy", "bytes"), rate("bm_roof_fma", "flops")
 
 def label(r):
     name = r["name"].removeprefix("bm_").replace("/real_time", "").replace("<bfloat16>", " bf16").replace("<float>", "")
-    return name.replace("_", "\\_")
+    name = re.sub(r"/rows:\d+/vocabulary:(\d+)/tau_x10:(\d)\d", r" \1, tau \2", name)
+    return re.sub(r"/\d+/(\d+)", r" \1", name)
 
 
 with open(work + "/points", "w") as points, open(work + "/bars", "w") as bars:
@@ -35,6 +37,7 @@ with open(work + "/points", "w") as points, open(work + "/bars", "w") as bars:
             bars.write(f'"{label(r)}" {r["bytes"] / copy}\n')
 with open(work + "/roofs", "w") as f:
     f.write(f"copy = {copy / 1e9}\nfma = {fma / 1e9}\n")
+    f.write(f"bf16 = {rate('bm_gemm<bfloat16>', 'flops') / 1e9}\n")
 PY
 gnuplot <<GNUPLOT
 load "$work/roofs"
@@ -49,13 +52,14 @@ set xrange [1:2000]
 set yrange [10:4000]
 set key left top
 plot (copy * x < fma ? copy * x : fma) with lines lw 2 lc "black" title "roof, f32", \
+     bf16 with lines lw 1 dt 2 lc "#d62728" title "the provider's own bf16 product", \
      "$work/points" using (\$3 == 0 ? \$1 : 1/0):2 with points pt 7 ps 0.7 lc "#1f77b4" title "f32", \
      "$work/points" using (\$3 == 1 ? \$1 : 1/0):2 with points pt 9 ps 0.8 lc "#d62728" title "bf16"
 unset logscale
 set title "What streams: bytes a second, as a share of the copy's"
 set xlabel ""
 set ylabel ""
-set yrange [0:1.3]
+set yrange [0:*]
 set xrange [*:*]
 set style fill solid 0.7
 set boxwidth 0.7
