@@ -2,7 +2,8 @@
 
 usage: python compare.py --bench FOLDER --work FOLDER [--only ROW].. [--quick] [--small] [--turns N] [--repetitions N]
 
-FOLDER of --bench holds step_bench and cpu_bench; --work keeps exported weights and measured rows. In the first turn every way that PyTorch
+FOLDER of --bench holds step_bench and cpu_bench; --work keeps exported weights and measured rows. In the first turn every way
+that PyTorch
 offers is timed, in the others the fastest of them. --small takes sizes that try this script in a minute or two, and tell
 nothing of speed. Exit code 1 where a measurement failed; a goal that is not met is no failure.
 """

@@ -1,4 +1,4 @@
-"""Runs step_bench, cpu_bench and peer.py, each measurement as a process of its own, so that peaks of memory are its own, too."""
+"""Runs step_bench, cpu_bench and peer.py, each measurement as a process of its own: peaks of memory are its own, too."""
 import json
 import os
 import shutil
