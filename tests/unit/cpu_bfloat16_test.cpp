@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +8,8 @@
 #include <vector>
 
 #include "accrete/cpu/backend.hpp"
+#include "accrete/cpu/stream.hpp"
+#include "accrete/cpu/transpose.hpp"
 #include "accrete/reference/backend.hpp"
 #include "support/agreement.hpp"
 #include "support/catch.hpp"
@@ -89,8 +92,8 @@ TEMPLATE_LIST_TEST_CASE("products of bfloat16 are those of the rounded numbers, 
 TEMPLATE_LIST_TEST_CASE("long sums and large results of bfloat16 are cut into parts that leave nothing out",
                         "[cpu][bfloat16][linear]", providers) {
   // Sums past one part's length, and results whose rows or columns make many tasks of unequal size.
-  for (auto const& [tokens, in, out] :
-       std::vector<std::array<index_t, 3>>{{67, 5001, 40}, {40, 70, 4200}, {2100, 50, 33}, {5000, 41, 300}}) {
+  for (auto const& [tokens, in, out] : std::vector<std::array<index_t, 3>>{
+           {67, 5001, 40}, {40, 70, 4200}, {2100, 50, 33}, {5000, 41, 300}, {60, 16, 36000}}) {
     auto const x = normal<bfloat16>(tokens, in, 1, 16);
     auto const w = normal<bfloat16>(out, in, 2);
     auto const dy = normal<bfloat16>(tokens, out, 3, 1);
@@ -142,6 +145,36 @@ TEST_CASE("blocks of a result cover it once, with work for all threads", "[cpu][
       }
 }
 #endif
+
+TEST_CASE("copies that turn a matrix or pass by the caches move every number and no other", "[cpu][bfloat16]") {
+  for (auto const& [rows, columns] :
+       std::vector<std::array<index_t, 2>>{{1, 1}, {7, 9}, {8, 8}, {19, 64}, {64, 21}}) {
+    auto const x = normal<bfloat16>(rows, columns, 1, 3);
+    std::vector<bfloat16> turned(std::size_t(columns * (rows + 2)), bfloat16(9.0F));
+    ac::cpu::detail::transpose(x.view(), turned.data(), rows + 2);
+    CAPTURE(rows, columns);
+    bool right = true;
+    for (index_t j = 0; j < columns; ++j)
+      for (index_t i = 0; i < rows + 2; ++i) {
+        auto const expected = i < rows ? x.view().row(i)[j] : bfloat16(9.0F);
+        right = right && turned[std::size_t(j * (rows + 2) + i)].bits == expected.bits;
+      }
+    CHECK(right);
+  }
+  auto const from = normal<float>(1, 64, 2);
+  for (index_t const first : {0, 1, 4})
+    for (index_t const n : {0, 1, 4, 7, 16, 35}) {
+      alignas(16) std::array<float, 64> to;
+      to.fill(9.0F);
+      ac::cpu::detail::stream_copy(from.view().row(0) + 2, n, to.data() + first);
+      CAPTURE(first, n);
+      bool right = true;
+      for (index_t i = 0; i < 64; ++i)
+        right = right &&
+                to[std::size_t(i)] == (i >= first && i < first + n ? from.view().row(0)[2 + i - first] : 9.0F);
+      CHECK(right);
+    }
+}
 
 TEMPLATE_LIST_TEST_CASE("products of bfloat16 that need no copies write straight to where results belong",
                         "[cpu][bfloat16][linear]", providers) {

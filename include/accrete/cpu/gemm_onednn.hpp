@@ -43,7 +43,11 @@ struct onednn_gemm {
         double const useful = double(m) * double(n) * double(k) / worth_a_thread + 1;
         int const used = double(threads) < useful ? threads : int(useful);
         if constexpr (std::same_as<T, bfloat16>)
-          if (of_a == operand::as_is) return multiply_in_blocks(used, of_b, how, a, b, c);
+          if (of_a == operand::as_is || (k <= short_sum && b.contiguous())) {
+            if constexpr (std::same_as<R, float>)
+              if (used > 1 && k >= long_sum * (m + n)) return multiply_by_terms(used, of_a, of_b, how, a, b, c);
+            return multiply_in_blocks(used, of_a, of_b, how, a, b, c);
+          }
         if (used > few_threads) return multiply_whole(used, of_a, of_b, how, a, b, c);
         return multiply_in_tasks(used, of_a, of_b, how, a, b, c);
       }
@@ -54,6 +58,9 @@ struct onednn_gemm {
  private:
   static constexpr double worth_a_thread = 1e5;  // multiplications
   static constexpr index_t largest_task = 1024;  // rows or columns: what oneDNN copies for one stays small
+  static constexpr index_t short_sum = 1024;     // terms up to which copying a transposed operand pays
+  static constexpr index_t long_sum =
+      8;                                 // terms for each row and column of a result: better to share those out
   static constexpr int few_threads = 4;  // more share a product better by oneDNN's own cut in two dimensions
 
   /// The rows of what of(v) is, or its columns.
@@ -66,22 +73,50 @@ struct onednn_gemm {
     return o == operand::as_is ? v.column_slice(r.first, r.size()) : v.slice(r.first, r.size());
   }
 
-  /// In blocks, each for who comes free first. One that oneDNN has no code for goes its slower way.
+  /// In blocks, each for who comes free first.
   template <class R>
-  static void multiply_in_blocks(int threads, operand of_b, store how, view<bfloat16 const, 2> a,
+  static void multiply_in_blocks(int threads, operand of_a, operand of_b, store how, view<bfloat16 const, 2> a,
                                  view<bfloat16 const, 2> b, view<R, 2> c) {
     detail::onednn::block_cut const cut(c.rows(), c.columns(), threads);
-    auto const multiply_one = [&](index_t block) {
-      range const rows = cut.row_range(block), columns = cut.column_range(block);
-      if (rows.size() == 0 || columns.size() == 0) return;
-      auto const own_a = a.slice(rows.first, rows.size());
-      auto const own_b = columns_of(of_b, b, columns);
-      auto const own_c = c.slice(rows.first, rows.size()).column_slice(columns.first, columns.size());
-      if (!detail::onednn::multiply_block(of_b, how, own_a, own_b, own_c))
-        multiply_whole(1, operand::as_is, of_b, how, own_a, own_b, own_c);
+    if (cut.count() == 1) return multiply_block(cut, 0, of_a, of_b, how, a, b, c);
+    for_tasks(threads, cut.count(),
+              [&](index_t block, int) { multiply_block(cut, block, of_a, of_b, how, a, b, c); });
+  }
+  /// One of them. What oneDNN has no code for goes its slower way.
+  template <class R>
+  static void multiply_block(detail::onednn::block_cut const& cut, index_t block, operand of_a, operand of_b,
+                             store how, view<bfloat16 const, 2> a, view<bfloat16 const, 2> b, view<R, 2> c) {
+    range const rows = cut.row_range(block), columns = cut.column_range(block);
+    if (rows.size() == 0 || columns.size() == 0) return;
+    auto const own_a = rows_of(of_a, a, rows);
+    auto const own_b = columns_of(of_b, b, columns);
+    auto const own_c = c.slice(rows.first, rows.size()).column_slice(columns.first, columns.size());
+    if (!detail::onednn::multiply_block(of_a, of_b, how, own_a, own_b, own_c))
+      multiply_whole(1, of_a, of_b, how, own_a, own_b, own_c);
+  }
+
+  /// Sums so long that every block of the result would copy much of b: threads share the terms, too, and what
+  /// each part of them comes to is added in the parts' order.
+  static void multiply_by_terms(int threads, operand of_a, operand of_b, store how, view<bfloat16 const, 2> a,
+                                view<bfloat16 const, 2> b, view<float, 2> c) {
+    index_t const parts = (std::min)(2 * threads, 8), k = of_a == operand::as_is ? a.columns() : a.rows();
+    index_t const size = c.rows() * c.columns();
+    float* const others = detail::onednn::room<float>(3, (parts - 1) * size);
+    auto const sum_of = [&](index_t part) {
+      return part == 0 ? c : view<float, 2>(others + (part - 1) * size, c.extents);
     };
-    if (cut.count() == 1) return multiply_one(0);
-    for_tasks(threads, cut.count(), [&](index_t block, int) { multiply_one(block); });
+    detail::onednn::block_cut const cut(c.rows(), c.columns(), int(2 * threads / parts));
+    for_tasks(threads, parts * cut.count(), [&](index_t task, int) {
+      index_t const part = task / cut.count();
+      range const terms = detail::part_of(k, part, parts, 64);
+      multiply_block(cut, task % cut.count(), of_a, of_b, part == 0 ? how : store::replace,
+                     columns_of(of_a, a, terms), rows_of(of_b, b, terms), sum_of(part));
+    });
+    for_ranges(threads, c.rows(), parts * c.columns(), [&](range rows) {
+      for (index_t part = 1; part < parts; ++part)
+        detail::onednn::take_over(sum_of(part).row(rows.first), c.columns(), store::add,
+                                  c.slice(rows.first, rows.size()));
+    });
   }
 
   /// Shares the result's rows or columns, whichever are more, among few threads in more tasks than threads,

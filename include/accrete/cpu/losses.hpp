@@ -4,7 +4,6 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
-#include <cstring>
 #include <limits>
 
 #include "accrete/backend/arguments.hpp"
@@ -12,11 +11,14 @@
 #include "accrete/backend/types.hpp"
 #include "accrete/cpu/array.hpp"
 #include "accrete/cpu/context.hpp"
+#include "accrete/cpu/exponentials.hpp"
 #include "accrete/cpu/parallel.hpp"
 #include "accrete/cpu/staging.hpp"
+#include "accrete/cpu/stream.hpp"
 
 /// Losses in two sweeps over a row of logits. The first takes the exponentials, chunk by chunk, relative to the
-/// largest logit met so far, and keeps them; the second only scales what was kept.
+/// largest logit met so far, and keeps them where a core's cache holds them; the second only scales what was
+/// kept.
 namespace accrete::inline v0::cpu {
 
 namespace detail {
@@ -30,27 +32,20 @@ T largest(T const* z, index_t n, T least) {
   return top > least ? top : least;
 }
 
-template <class T>
-T sum(T const* x, index_t n) {
-  T total = 0;
-#pragma omp simd reduction(+ : total)
-  for (index_t i = 0; i < n; ++i) total += x[i];
-  return total;
-}
-
 /// What one thread needs for a row of V logits: exponentials and, for each chunk, what they are relative to.
 template <class T>
 struct loss_scratch {
   T* teacher;          // [V]
+  T* student;          // [V]
   T* plain;            // [V], of the student at temperature 1, where that is not tau already
   T* teacher_largest;  // [chunks]
   T* student_largest;  // [chunks]
   /// Elements needed, each part on cache lines of its own.
-  static index_t size(index_t vocabulary) { return 2 * padded(vocabulary) + 2 * padded(chunks(vocabulary)); }
+  static index_t size(index_t vocabulary) { return 3 * padded(vocabulary) + 2 * padded(chunks(vocabulary)); }
   static loss_scratch at(T* first, index_t vocabulary) {
-    T* const plain = first + padded(vocabulary);
-    T* const chunk = plain + padded(vocabulary);
-    return {first, plain, chunk, chunk + padded(chunks(vocabulary))};
+    index_t const row = padded(vocabulary);
+    T* const chunk = first + 3 * row;
+    return {first, first + row, first + 2 * row, chunk, chunk + padded(chunks(vocabulary))};
   }
   static index_t chunks(index_t vocabulary) { return (vocabulary + logit_chunk - 1) / logit_chunk; }
   static index_t padded(index_t n) { return (n + 15) / 16 * 16; }
@@ -61,8 +56,7 @@ struct row_losses {
   double cross_entropy = 0;  // at temperature 1
 };
 
-/// g [n] = entry(i), less `ce` at entry `target` if it is one of them. g may be what `entry` reads, n at most a
-/// chunk.
+/// g [n] = entry(i), less `ce` at entry `target` if it is one of them, n at most a chunk.
 template <class T, class G, class Entry>
 void store_gradient(index_t n, G* g, index_t target, T ce, Entry const& entry) {
   bool const here = target >= 0 && target < n;
@@ -71,19 +65,19 @@ void store_gradient(index_t n, G* g, index_t target, T ce, Entry const& entry) {
 #pragma omp simd
     for (index_t i = 0; i < n; ++i) g[i] = entry(i);
     if (here) g[target] = at_target;
-  } else {  // over numbers of another type: by way of a place of its own
+  } else {
     alignas(64) std::array<G, logit_chunk> place;
     G* const narrow = place.data();
 #pragma omp simd
     for (index_t i = 0; i < n; ++i) put(narrow[i], entry(i));
     if (here) narrow[target] = G(at_target);
-    std::memcpy(static_cast<void*>(g), narrow, std::size_t(n) * sizeof(G));
+    stream_copy(narrow, n, g);
   }
 }
 
-/// One row: z [V] teacher logits, s [V] student logits (overwritten) -> gradient [V], which may lie over s.
+/// One row: z [V] teacher logits, s [V] student logits -> gradient [V], which may lie over s.
 template <class T, class G>
-row_losses distil_row(T const* z, T* s, G* gradient, index_t vocabulary, index_t target,
+row_losses distil_row(T const* z, T const* s, G* gradient, index_t vocabulary, index_t target,
                       distillation_weights const& w, loss_scratch<T> const& scratch) {
   double const inverse_tau = 1.0 / w.temperature;
   T const cool = T(inverse_tau);
@@ -101,8 +95,7 @@ row_losses distil_row(T const* z, T* s, G* gradient, index_t vocabulary, index_t
   for (index_t first = 0, c = 0; first < vocabulary; first += logit_chunk, ++c) {
     index_t const n = (std::min)(logit_chunk, vocabulary - first);
     T const* const zc = z + first;
-    T* const sc = s + first;
-    T* const e = scratch.teacher + first;
+    T const* const sc = s + first;
     if (T const top = largest(zc, n, teacher_top); top > teacher_top) {
       double const shrink = std::exp((double(teacher_top) - double(top)) * inverse_tau);
       teacher_sum *= shrink;
@@ -116,7 +109,9 @@ row_losses distil_row(T const* z, T* s, G* gradient, index_t vocabulary, index_t
     }
     scratch.teacher_largest[c] = teacher_top;
     scratch.student_largest[c] = student_top;
-    array(e, n) = ((array(zc, n) - teacher_top) * cool).exp();
+    T* const e = scratch.teacher + first;
+    auto const sums = exponentials<T>{teacher_top, student_top, cool}.take(
+        zc, sc, n, e, scratch.student + first, one_temperature ? nullptr : scratch.plain + first);
     T chunk_gap = 0;
 #pragma omp simd reduction(+ : chunk_gap)
     for (index_t i = 0; i < n; ++i) {
@@ -125,16 +120,10 @@ row_losses distil_row(T const* z, T* s, G* gradient, index_t vocabulary, index_t
       T const gap = zc[i] - sc[i];
       chunk_gap += e[i] * (gap > excluded ? gap : T(0));
     }
-    // Summed as the student's are: where both sides are equal, their errors are too, and cancel.
-    teacher_sum += double(sum(e, n));
+    teacher_sum += double(sums.teacher);
     gap_sum += double(chunk_gap);
-    if (!one_temperature) {
-      T* const p = scratch.plain + first;
-      array(p, n) = (array(sc, n) - student_top).exp();
-      plain_sum += double(sum(p, n));
-    }
-    array(sc, n) = ((array(sc, n) - student_top) * cool).exp();
-    student_sum += double(sum(sc, n));
+    student_sum += double(sums.student);
+    plain_sum += double(sums.plain);
   }
   if (one_temperature) plain_sum = student_sum;
 
@@ -150,7 +139,7 @@ row_losses distil_row(T const* z, T* s, G* gradient, index_t vocabulary, index_t
     T const by_student = T(one_temperature ? cooled + plain : cooled);
     T const by_plain = T(plain);
     T const* const e = scratch.teacher + first;
-    T const* const y = s + first;
+    T const* const y = scratch.student + first;
     if (one_temperature) {
       store_gradient(n, gradient + first, target - first, T(ce),
                      [=](index_t i) { return y[i] * by_student - e[i] * by_teacher; });

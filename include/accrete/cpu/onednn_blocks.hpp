@@ -13,6 +13,8 @@
 #include "accrete/cpu/onednn_product.hpp"
 #include "accrete/cpu/parallel.hpp"
 #include "accrete/cpu/staging.hpp"
+#include "accrete/cpu/stream.hpp"
+#include "accrete/cpu/transpose.hpp"
 #include "accrete/tensor/tensor.hpp"
 
 /// Products of bfloat16 in blocks that suit oneDNN's fastest code, which takes no gaps between rows and is
@@ -24,9 +26,9 @@ constexpr index_t round_up(index_t n, index_t step) {
   return (n + step - 1) / step * step;
 }
 
-/// One of the calling thread's three rooms, which grow to the largest request and are not cleared.
+/// One of the calling thread's four rooms, which grow to the largest request and are not cleared.
 inline std::byte* room_bytes(std::size_t which, index_t bytes) {
-  thread_local std::array<tensor<std::byte, 1>, 3> rooms;
+  thread_local std::array<tensor<std::byte, 1>, 4> rooms;
   if (rooms[which].size() < bytes) rooms[which] = tensor<std::byte, 1>({bytes});
   return rooms[which].data();
 }
@@ -47,13 +49,31 @@ inline bfloat16 const* dense(view<bfloat16 const, 2> x, index_t rows, index_t co
   return copy;
 }
 
+/// x^T as such a matrix, in room `which`.
+inline bfloat16 const* dense_transposed(view<bfloat16 const, 2> x, index_t rows, index_t columns,
+                                        std::size_t which) {
+  bfloat16* const copy = room<bfloat16>(which, rows * columns);
+  transpose(x, copy, columns);
+  for (index_t i = 0; i < x.columns(); ++i)
+    std::fill_n(copy + i * columns + x.rows(), columns - x.rows(), bfloat16());
+  std::fill_n(copy + x.columns() * columns, (rows - x.columns()) * columns, bfloat16());
+  return copy;
+}
+
 /// c [m, n] (store) = the first m rows and n columns of `product`, which has rows of `columns`.
 template <class P, class R>
 void take_over(P const* product, index_t columns, store how, view<R, 2> c) {
+  constexpr index_t many_bytes = index_t(8) << 20;  // more than a core's caches hold
+  bool const far_apart = c.rows() * c.stride * index_t(sizeof(R)) > many_bytes;
   for (index_t i = 0; i < c.rows(); ++i) {
     P const* const from = product + i * columns;
     R* const to = c.row(i);
     if (how == store::replace) {
+      if constexpr (std::same_as<P, R>)
+        if (far_apart) {
+          stream_copy(from, c.columns(), to);
+          continue;
+        }
       convert(from, c.columns(), to);
       continue;
     }
@@ -65,8 +85,8 @@ void take_over(P const* product, index_t columns, store how, view<R, 2> c) {
 /// The product in a format P of its own: straight into c where it is as dense as P wants it, else by way of a
 /// room.
 template <class P, class R>
-bool multiply_block_as(operand of_b, store how, view<bfloat16 const, 2> a, view<bfloat16 const, 2> b,
-                       view<R, 2> c) {
+bool multiply_block_as(operand of_a, operand of_b, store how, view<bfloat16 const, 2> a,
+                       view<bfloat16 const, 2> b, view<R, 2> c) {
   constexpr bool wide = std::same_as<P, float>;
   bool const transposed = of_b == operand::transposed;
   // Terms of a sum, whose parts are kept in float: past it the code slows down. A transposed b of more is
@@ -74,7 +94,7 @@ bool multiply_block_as(operand of_b, store how, view<bfloat16 const, 2> a, view<
   index_t const longest = transposed ? 2048 : 1024;
   index_t const m = round_up(c.rows(), c.rows() > 64 ? 32 : 16);
   index_t const n = round_up(c.columns(), c.columns() > 64 ? 64 : 16);
-  index_t const k = a.columns();
+  index_t const k = of_a == operand::as_is ? a.columns() : a.rows();
   bool const straight = std::same_as<P, R> && c.contiguous() && m == c.rows() && n == c.columns();
   index_t const parts = wide ? (k + longest - 1) / longest : 1;
   bool const adds = straight && how == store::add;
@@ -90,7 +110,9 @@ bool multiply_block_as(operand of_b, store how, view<bfloat16 const, 2> a, view<
   P* const product = straight ? reinterpret_cast<P*>(c.data) : room<P>(2, m * n);
   for (index_t part = 0; part < parts; ++part) {
     range const own = terms(part);
-    bfloat16 const* const rows = dense(a.column_slice(own.first, own.size()), m, padded(part), 0);
+    bfloat16 const* const rows = of_a == operand::as_is
+                                     ? dense(a.column_slice(own.first, own.size()), m, padded(part), 0)
+                                     : dense_transposed(a.slice(own.first, own.size()), m, padded(part), 0);
     bfloat16 const* const others = transposed ? dense(b.column_slice(own.first, own.size()), n, padded(part), 1)
                                               : dense(b.slice(own.first, own.size()), padded(part), n, 1);
     code(part).run(rows, others, product);
@@ -99,14 +121,14 @@ bool multiply_block_as(operand of_b, store how, view<bfloat16 const, 2> a, view<
   return true;
 }
 
-/// c [m, n] (+)= a [m, k] op(b) on the calling thread. False, and nothing done, where oneDNN has no such code.
+/// c [m, n] (+)= op(a) op(b) on the calling thread. False, and nothing done, where oneDNN has no such code.
 template <class R>
-bool multiply_block(operand of_b, store how, view<bfloat16 const, 2> a, view<bfloat16 const, 2> b,
+bool multiply_block(operand of_a, operand of_b, store how, view<bfloat16 const, 2> a, view<bfloat16 const, 2> b,
                     view<R, 2> c) {
   thread_scope const alone(1);
   // What is added to bfloat16 is rounded once, with what was there.
-  if (how == store::add) return multiply_block_as<float>(of_b, how, a, b, c);
-  return multiply_block_as<R>(of_b, how, a, b, c);
+  if (how == store::add) return multiply_block_as<float>(of_a, of_b, how, a, b, c);
+  return multiply_block_as<R>(of_a, of_b, how, a, b, c);
 }
 
 /// How a result is cut: `count` blocks, numbered down the columns first, so that neighbours in time share b.

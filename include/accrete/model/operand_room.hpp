@@ -2,7 +2,6 @@
 #include <type_traits>
 
 #include "accrete/model/parameter.hpp"
-#include "accrete/tensor/arena.hpp"
 #include "accrete/tensor/tensor.hpp"
 
 namespace accrete::inline v0::model {
@@ -28,10 +27,8 @@ template <backend B>
 class operand_room {
  public:
   matrix_in<B> hold(B const& ctx, real_matrix_in<B> const& numbers) {
-    index_t const distance = row_distance<typename B::scalar>(numbers.columns());
-    if (!one_format<B> && numbers.rows() * distance > room_.size())
-      room_ = decltype(room_)({numbers.rows(), distance});
-    return as_operand<B>(ctx, numbers, matrix<B>(room_.data(), numbers.extents, distance));
+    if (!one_format<B> && numbers.size() > room_.size()) room_ = decltype(room_)(numbers.extents);
+    return as_operand<B>(ctx, numbers, matrix<B>(room_.data(), numbers.extents));
   }
   [[nodiscard]] std::size_t bytes() const { return room_.bytes(); }
 
