@@ -138,7 +138,7 @@ json time_step(options const& o, Backend ctx) {
   double const gemm = (gemm_before + gemm_after) / 2;
   auto const state = state_bytes(student) + state_bytes(teacher.stack()) + teacher.embedding()->bytes() +
                      (teacher.head() == teacher.embedding() ? 0 : teacher.head()->bytes());
-  auto const activations = step.memory().memory.capacity();
+  auto const activations = step.memory().bytes();
   r.update({{"seconds", seconds},
             {"tokens_per_second", double(tokens) / measure::median(seconds)},
             {"operations", operations},

@@ -110,6 +110,16 @@ void zero_gradients(Model& m) {
     if (p.trainable()) std::fill_n(p.gradient.data(), p.gradient.size(), 0);
   });
 }
+/// Not a number, in any format.
+template <class Space>
+void poison(accrete::arena<Space> const& memory) {
+  std::memset(memory.room().data, 0xFF, std::size_t(memory.room().size()));
+}
+template <class B>
+void poison(accrete::model::stack_workspace<B> const& w) {
+  poison(w.memory);
+  poison(w.passing);
+}
 /// Plain gradient descent.
 template <class Model>
 void descend(Model& m, double rate) {
@@ -166,7 +176,9 @@ class step_by_hand {
     auto const dhidden = backward ? workspace.dhidden.slice(0, hidden.rows()) : decltype(workspace.dhidden){};
     auto const sums = head_.distill(student_.context(), teacher_hidden_, teacher_.head()->view(), hidden,
                                     student_.head(), batch_.targets, weights, dhidden);
-    if (backward) student_.backward(batch_, workspace);
+    if (!backward) return sums;
+    poison(workspace.passing);  // others may have worked there
+    student_.backward(batch_, workspace);
     return sums;
   }
 

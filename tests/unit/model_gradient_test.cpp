@@ -96,8 +96,7 @@ TEST_CASE("a stream that the head does not read gets no gradient, whatever memor
   test::enlarge_weights(of);
   auto const batch = test::random_batch({3, 1, 5, 2});
   test::step_by_hand d(teacher, of, batch);
-  std::fill_n(static_cast<double*>(d.workspace.embedded.data), d.workspace.memory.used() / sizeof(double),
-              std::nan(""));
+  test::poison(d.workspace);
   for (auto const& r : test::gradient_reports(of, d)) {
     CAPTURE(r.name);
     bool const of_unread = r.name.find("unread_") != std::string::npos;

@@ -80,7 +80,7 @@ void check_gradients(int phase) {
   test::enlarge_weights(s);
   auto const batch = test::random_batch({3, 1, 5, 2});
   test::step_by_hand d(t, s, batch);
-  std::fill_n(d.workspace.embedded.data, d.workspace.memory.used() / sizeof(double), std::nan(""));
+  test::poison(d.workspace);
   for (auto const& r : test::gradient_reports(s, d)) {
     CAPTURE(s.name(), phase, r.name);
     CHECK(r.size > 1e-3);
@@ -177,7 +177,7 @@ TEST_CASE("frozen blocks below everything that trains keep no activations", "[mo
     student_of<Placement, Schedule> s(t, seed{42});
     s.begin_phase(1);
     s.begin_phase(2);
-    return s.make_workspace(64).memory.capacity();
+    return s.make_workspace(64).bytes();
   };
   using placement::post;
   using placement::pre;
@@ -194,7 +194,7 @@ TEST_CASE("a workspace grows by the same number of bytes with every layer that t
   std::vector<std::size_t> bytes;
   for (int p = 0; p < 4; ++p) {
     s.begin_phase(p);
-    bytes.push_back(s.make_workspace(64).memory.capacity());
+    bytes.push_back(s.make_workspace(64).bytes());
   }
   std::size_t const layer = bytes[1] - bytes[0];
   CHECK(layer == bytes[2] - bytes[1]);

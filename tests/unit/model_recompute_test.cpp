@@ -28,7 +28,7 @@ struct outcome {
     auto const batch = test::random_batch({3, 1, 5, 2, 7});
     test::step_by_hand d(teacher, of, batch, {7, 3});
     d.workspace = of.make_workspace(batch.num_tokens(), r);
-    bytes = d.workspace.memory.capacity();
+    bytes = d.workspace.bytes();
     test::zero_gradients(of);
     sums = d.step();
     gradients = test::gradients_of(of);
@@ -79,7 +79,7 @@ TEST_CASE("each saving takes less memory than the one before it keeps", "[model]
   using B = cpu::backend<float>;
   auto teacher = test::tiny_teacher<B>();
   student<placement::pre, growth::joint<3, 3>, B> of(teacher, seed{42});
-  auto const bytes = [&](recomputation r) { return of.make_workspace(64, r).memory.capacity(); };
+  auto const bytes = [&](recomputation r) { return of.make_workspace(64, r).bytes(); };
   CHECK(bytes(recomputation::mlp) < bytes(recomputation::none));
   CHECK(bytes(recomputation::block) < bytes(recomputation::mlp));
   CHECK(bytes(recomputation::layer) < bytes(recomputation::block));

@@ -71,12 +71,6 @@ bool same_bits(outcome const& a, outcome const& b) {
   return a.sums.kd == b.sums.kd && a.sums.ce == b.sums.ce && test::same_bits(a.gradients, b.gradients);
 }
 
-template <class Workspace>
-void poison(Workspace& w) {
-  // `embedded` is the first thing a workspace takes from its arena.
-  std::fill_n(w.embedded.data, w.memory.used() / sizeof(double), std::nan(""));
-}
-
 }  // namespace
 
 TEMPLATE_LIST_TEST_CASE("a step's losses and gradients do not depend on how it is cut", "[model][step]",
@@ -124,8 +118,11 @@ TEMPLATE_LIST_TEST_CASE("a step repeats bit by bit and reads nothing before it i
     // The arena is as large as what is taken from it, and memory's content is of no matter.
     test::step_by_hand d(f.of, f.pupil, 40);
     CHECK(d.workspace.memory.used() == d.workspace.memory.capacity());
+    CHECK(d.workspace.passing.used() == d.workspace.passing.capacity());
+    CHECK(d.workspace.bytes() == d.workspace.memory.used() + d.workspace.passing.used());
     CHECK(d.workspace.memory.used() > 0);
-    poison(d.workspace);
+    CHECK(d.workspace.passing.used() > 0);
+    test::poison(d.workspace);
     d.see(batch);
     CHECK(same_bits(one_step(f.pupil, d), once));
 
@@ -139,10 +136,23 @@ TEMPLATE_LIST_TEST_CASE("a step repeats bit by bit and reads nothing before it i
     auto const hidden = d.hidden();
     auto bare = f.pupil.stack().make_workspace(40, false);
     CHECK(bare.memory.used() == bare.memory.capacity());
-    CHECK(bare.memory.used() < d.workspace.memory.used());
-    poison(bare);
+    CHECK(bare.bytes() < d.workspace.bytes());
+    test::poison(bare);
     auto const again = test::named("", f.pupil.forward(model::views_of(batch), bare));
     CHECK(test::same_bits(again.numbers, hidden));
+
+    // What lasts no longer than a pass lies in memory that is lent, if that is large enough; the rest does not.
+    auto const own = d.workspace.passing.used();
+    tensor<std::byte, 1> room({index_t(own)});
+    for (bool const enough : {true, false}) {
+      d.workspace = f.pupil.make_workspace(40, recomputation::none,
+                                           room.view().slice(0, index_t(own) - (enough ? 0 : 64)));
+      CHECK(d.workspace.passing.used() == own);
+      CHECK(d.workspace.passing.capacity() == (enough ? 0 : own));
+      CHECK((d.workspace.passing.room().data == room.data()) == enough);
+      test::poison(d.workspace);
+      CHECK(same_bits(one_step(f.pupil, d), once));
+    }
 
     // [U38] Gradients of a second backward are added.
     d.step();

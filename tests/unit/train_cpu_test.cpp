@@ -152,8 +152,7 @@ TEST_CASE("a run in bfloat16 learns as the one in f32 does", "[train][cpu][bfloa
   }
   CHECK(a.steps.back().loss < 0.98 * a.steps.front().loss);
   // Activations and what is multiplied are held in half of the bytes, streams as before.
-  CHECK(double(narrow.trainer.step_memory().memory.capacity()) <
-        0.8 * double(wide.trainer.step_memory().memory.capacity()));
+  CHECK(double(narrow.trainer.step_memory().bytes()) < 0.8 * double(wide.trainer.step_memory().bytes()));
 }
 
 TEST_CASE("a teacher's states in bfloat16 are the same live and from a file", "[train][cpu][bfloat16][cache]") {
@@ -161,5 +160,6 @@ TEST_CASE("a teacher's states in bfloat16 are the same live and from a file", "[
   cpu_run<bf16> live(2), cached(2, cpu_recipe(), folder / "cache");
   auto const a = live.trainer.run(), b = cached.trainer.run();
   REQUIRE(a.steps.size() == b.steps.size());
-  for (std::size_t i = 0; i < a.steps.size(); ++i) CHECK(test::relative(b.steps[i].loss, a.steps[i].loss) < 2e-4);
+  for (std::size_t i = 0; i < a.steps.size(); ++i)
+    CHECK(test::relative(b.steps[i].loss, a.steps[i].loss) < 2e-4);
 }

@@ -37,7 +37,7 @@ class teacher_states {
   [[nodiscard]] teacher_cache<B> const* cache() const { return cache_ ? &*cache_ : nullptr; }
   /// Bytes of its own that it holds for a step, once it has been asked.
   [[nodiscard]] std::size_t bytes() const {
-    return rows_.bytes() + operands_.bytes() + (workspace_ ? workspace_->memory.capacity() : 0);
+    return rows_.bytes() + operands_.bytes() + (workspace_ ? workspace_->bytes() : 0);
   }
 
   /// The batch's hidden states, [T, D], good until the next call. A live teacher works in `lent`, whatever was
@@ -69,7 +69,7 @@ class teacher_states {
     if constexpr (!model::one_format<B>) {
       return operands_.hold(ctx, hidden);
     } else {
-      if (workspace_->memory.capacity() > 0) return hidden;
+      if (workspace_->bytes() > 0) return hidden;
       if (rows_.empty()) rows_ = decltype(rows_)({capacity_, hidden.columns()});
       auto const rows = rows_.view().slice(0, hidden.rows());
       copy(ctx, hidden, rows);

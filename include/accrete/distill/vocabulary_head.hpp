@@ -32,24 +32,31 @@ struct loss_sums {
   [[nodiscard]] double mean_ce() const { return targets > 0 ? ce / double(targets) : 0.0; }
 };
 
+/// Of slices that share `rows` among as few as `most` rows allow, in multiples of 32: a last one of three rows
+/// would cost as much as one of a hundred.
+[[nodiscard]] constexpr index_t even_length(index_t rows, index_t most) {
+  index_t const slices = std::max<index_t>(1, (rows + most - 1) / most);
+  index_t const each = (rows + slices - 1) / slices;
+  return std::max<index_t>(1, (std::min)({most, rows, (each + 31) / 32 * 32}));
+}
+
 /// How many tokens' logits exist at once. The student's slice is long, since its weight gradient is a product
 /// over the slice; the teacher's, inside it, just long enough for a product's full rate.
 struct slice_lengths {
   index_t student = 512;
   index_t teacher = 64;
 
-  /// The longest student slice, in multiples of 32 tokens, that fits `bytes` together with a teacher slice of
-  /// at most 256 tokens; never less than one token.
+  /// Of `tokens`, those that fit `bytes` together; never less than one token each. A slice of the student's
+  /// walks over its head and that head's gradient six times, one of the teacher's over its head once: work is
+  /// least where the student's is about sqrt(6) times as long.
   template <class Logit>
   static slice_lengths within(std::size_t bytes, index_t vocabulary, index_t tokens) {
     auto const per_token = std::size_t(row_distance<Logit>(vocabulary)) * sizeof(Logit);
-    index_t const all = std::max<index_t>(1, index_t(bytes / per_token));
+    index_t const all = std::max<index_t>(2, index_t(bytes / per_token));
+    auto const down = [](index_t n) { return n > 32 ? n - n % 32 : n; };
     slice_lengths s;
-    s.teacher = std::clamp<index_t>(all / 4, 1, 256);
-    s.student = std::max<index_t>(1, all - s.teacher);
-    if (s.student > 32) s.student -= s.student % 32;
-    s.student = (std::min)(s.student, std::max<index_t>(1, tokens));
-    s.teacher = (std::min)(s.teacher, s.student);
+    s.student = even_length(std::max<index_t>(1, tokens), down(std::max<index_t>(1, all * 5 / 7)));
+    s.teacher = even_length(s.student, down(std::clamp<index_t>(all - s.student, 1, 256)));
     return s;
   }
 };
@@ -76,8 +83,9 @@ class vocabulary_head {
     return {reinterpret_cast<std::byte*>(logits_.data()), {index_t(logits_.bytes())}};
   }
 
-  /// teacher_hidden [T, D_t], teacher_head [V, D_t]; hidden [T, D]; targets [T]. `dhidden` [T, D] is replaced;
-  /// pass an empty view to get the losses alone. The head's gradient is added to, if it has one.
+  /// teacher_hidden [T, D_t], teacher_head [V, D_t]; hidden [T, D]; targets [T]. `dhidden` [T, D] is replaced
+  /// and may be `hidden`; pass an empty view to get the losses alone. The head's gradient is added to, if it
+  /// has one.
   loss_sums distill(B const& ctx, model::matrix_in<B> teacher_hidden, model::matrix_in<B> teacher_head,
                     model::real_matrix_in<B> hidden, model::parameter<B>& head,
                     view<std::int32_t const, 1, typename B::space> targets, distillation_weights const& weights,
@@ -132,13 +140,6 @@ class vocabulary_head {
           "slices of " + std::to_string(s.student) + " and " + std::to_string(s.teacher) + " tokens",
           "at least 1 each");
     return s;
-  }
-  /// Of slices that share `rows` among as few as `most` rows allow, in multiples of 32: a last one of three
-  /// rows would cost as much as one of a hundred.
-  static index_t even_length(index_t rows, index_t most) {
-    index_t const slices = std::max<index_t>(1, (rows + most - 1) / most);
-    index_t const each = (rows + slices - 1) / slices;
-    return std::max<index_t>(1, (std::min)(most, (each + 31) / 32 * 32));
   }
   // Sums and targets live where the losses are computed; a backend that is not the host's brings them over.
   static_assert(std::is_same_v<typename B::space, mem::host>);

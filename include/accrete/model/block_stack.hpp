@@ -50,7 +50,7 @@ class block_stack final : public stack<B> {
   }
 
   real_matrix<B> forward(B const& ctx, matrix_in<B> embedding_table, batch_type const& batch,
-                    workspace& w) override {
+                         workspace& w) override {
     return forward(ctx, embedding_table, batch, w, wiring::no_look{});
   }
   /// The same, and `look(sublayers, stream, rows)` sees the residual streams, [T, D], before the first layer (0
@@ -58,7 +58,7 @@ class block_stack final : public stack<B> {
   /// a whole layer has nothing to show between its sublayers. The rows are good during the call.
   template <class Look>
   real_matrix<B> forward(B const& ctx, matrix_in<B> embedding_table, batch_type const& batch, workspace& w,
-                    Look&& look) {
+                         Look&& look) {
     this->check_fits(batch, w);
     index_t const n = batch.num_tokens();
     embed(ctx, embedding_table, batch.tokens, w.embedded.slice(0, n));
@@ -147,8 +147,8 @@ class block_stack final : public stack<B> {
   template <class Use>
   void run_layer(B const& ctx, batch_type const& batch, workspace& w, int l, Use&& use) {
     auto& weights = layers_[std::size_t(l)];
-    layer_run<B> const run{ctx,     shape_, weights, w.layers[std::size_t(l)], w.scratch, rotary_,
-                           batch, w.again.mlp};
+    layer_run<B> const run{ctx,       shape_,  weights, w.layers[std::size_t(l)],
+                           w.scratch, rotary_, batch,   w.again.mlp};
     layer_kernels<B> kernels(run);
     wiring::with_program(layer_equation{}, weights.where, [&]<class Program>(Program) {
       detail::with_execution<Program, B>(kernels, weights.where, w.boundary[std::size_t(l)],
@@ -171,23 +171,22 @@ class block_stack final : public stack<B> {
                                                w.scratch.wiring, n, use);
   }
 
+  template <class Program>
+  static layer_needs needs_of_program() {
+    layer_needs n{wiring::forward_plan_of<Program, wiring::purpose::training>.num_kept, Program::num_rows};
+    for (int v = 0; v < Program::size; ++v)
+      n.keeps_input = n.keeps_input || (Program::at(v).code == wiring::op::input && Program::kept(v));
+    return n;
+  }
   [[nodiscard]] stack_needs needs() const override {
-    auto const of = []<class Program>(Program) {
-      return layer_needs{wiring::forward_plan_of<Program, wiring::purpose::training>.num_kept,
-                         Program::num_rows};
-    };
     constexpr int ends_scratch =
         (std::max)(wiring::num_scratch<entry_program>, wiring::num_scratch<readout_program>);
     return {num_streams, (std::max)(wiring::equation_traits<layer_equation>::num_scratch, ends_scratch),
-            of(entry_program{}), of(readout_program{})};
+            needs_of_program<entry_program>(), needs_of_program<readout_program>()};
   }
   [[nodiscard]] layer_needs needs_of(int l) const override {
-    return wiring::with_program(layer_equation{}, layers_[std::size_t(l)].where, []<class Program>(Program) {
-      layer_needs n{wiring::forward_plan_of<Program, wiring::purpose::training>.num_kept, Program::num_rows};
-      for (int v = 0; v < Program::size; ++v)
-        n.keeps_input = n.keeps_input || (Program::at(v).code == wiring::op::input && Program::kept(v));
-      return n;
-    });
+    return wiring::with_program(layer_equation{}, layers_[std::size_t(l)].where,
+                                []<class Program>(Program) { return needs_of_program<Program>(); });
   }
 };
 

@@ -79,8 +79,8 @@ std::vector<std::int32_t> generate(teacher<B>& t, std::vector<std::int32_t> prom
     batch.clear();
     batch.append(prompt);
     auto const hidden = t.forward(views_of(batch), memory);
-    linear(t.context(), room.hold(t.context(), hidden.slice(hidden.rows() - 1, 1)), t.head()->view(), logits.view(),
-           store::replace);
+    linear(t.context(), room.hold(t.context(), hidden.slice(hidden.rows() - 1, 1)), t.head()->view(),
+           logits.view(), store::replace);
     download(t.context(), logits.view().flat(), on_host.view());
     std::copy(on_host.data(), on_host.data() + vocabulary, row.begin());
     prompt.push_back(choose_token(row, how, std::uint64_t(i)));

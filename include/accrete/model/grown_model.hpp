@@ -86,9 +86,10 @@ class grown_model {
   [[nodiscard]] parameter<B>& head() { return head_; }
   [[nodiscard]] matrix_in<B> embedding() const { return embedding_->view(); }
 
-  /// What the phase's steps need, for at most `tokens` tokens each.
-  [[nodiscard]] workspace make_workspace(index_t tokens, recomputation r = recomputation::none) {
-    return stack_->make_workspace(tokens, true, made_again_by(r, plan_.layers_per_block));
+  /// What the phase's steps need, for at most `tokens` tokens each; what lasts no longer than a pass in `lent`.
+  [[nodiscard]] workspace make_workspace(index_t tokens, recomputation r = recomputation::none,
+                                         view<std::byte, 1, typename B::space> lent = {}) {
+    return stack_->make_workspace(tokens, true, made_again_by(r, plan_.layers_per_block), lent);
   }
   /// What the head reads, [T, D].
   real_matrix<B> forward(batch_type const& batch, workspace& w) {

@@ -28,11 +28,12 @@ void require_wiring(io::model_config const& c, std::filesystem::path const& path
   auto const mine = wiring::equation_text(placement::layer_of<P>{});
   auto const refuse = [&](std::string_view got, std::string_view expected) {
     // Long texts that begin alike show from a little before they part.
-    auto const part = std::size_t(std::mismatch(got.begin(), got.end(), expected.begin(), expected.end()).first -
-                                  got.begin());
+    auto const part = std::size_t(
+        std::mismatch(got.begin(), got.end(), expected.begin(), expected.end()).first - got.begin());
     constexpr std::size_t lead = 40;
     auto const shown = [&](std::string_view text) {
-      return io::name_text(part > 2 * lead ? "... " + std::string(text.substr(part - lead)) : std::string(text));
+      return io::name_text(part > 2 * lead ? "... " + std::string(text.substr(part - lead))
+                                           : std::string(text));
     };
     throw io_error("load_teacher " + io::path_text(path), "layers wired as " + shown(got), shown(expected),
                    "pass the placement it was saved with to load_teacher");

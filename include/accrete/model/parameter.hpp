@@ -54,9 +54,9 @@ struct parameter {
 
   parameter_role role = parameter_role::matrix;
   std::vector<parameter_part> parts;
-  tensor<real, 2, space> value;     // [rows, columns]; gain [1, n], bias [n, 1]; empty where only `stored` is held
-  tensor<scalar, 2, space> stored;  // a matrix as products read it; empty where that is `value` itself
-  tensor<real, 2, space> gradient;  // as value, or empty
+  tensor<real, 2, space> value;  // [rows, columns]; gain [1, n], bias [n, 1]; empty where only `stored` is held
+  tensor<scalar, 2, space> stored;          // a matrix as products read it; empty where that is `value` itself
+  tensor<real, 2, space> gradient;          // as value, or empty
   tensor<real, 2, space> moment1, moment2;  // as value, or empty
   std::int64_t updates = 0;  ///< of the moments: Adam's bias correction counts from the last reset
 

@@ -6,8 +6,8 @@
 
 namespace accrete::inline v0 {
 
-/// What a step makes again in its backward rather than keep from its forward: less memory for more time, and the
-/// same gradients to the last bit.
+/// What a step makes again in its backward rather than keep from its forward: less memory for more time, and
+/// the same gradients to the last bit.
 enum class recomputation {
   none,
   mlp,    ///< gate|up, the widest of what a layer keeps: one product more

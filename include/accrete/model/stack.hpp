@@ -80,15 +80,24 @@ class stack {
   }
 
   /// Buffers for steps of at most `tokens`. Without `backward` nothing is kept and layers share everything.
-  /// They lie in `lent` where that is large enough.
+  /// What lasts no longer than a pass lies in `lent` where that is large enough, and without `backward` all
+  /// does.
   [[nodiscard]] workspace make_workspace(index_t tokens, bool backward, made_again again = {},
                                          view<std::byte, 1, typename B::space> lent = {}) {
     workspace measured;
     lay_out(measured, tokens, backward, again);
     using arena_type = arena<typename B::space>;
-    auto const needed = measured.memory.used();
+    auto const kept = index_t(measured.memory.used());
+    auto const passing = index_t(measured.passing.used());
     workspace w;
-    w.memory = needed <= std::size_t(lent.size()) ? arena_type(lent) : arena_type(needed);
+    if (!backward && kept + passing <= lent.size()) {
+      w.memory = arena_type(lent.slice(0, kept));
+      w.passing = arena_type(lent.slice(kept, passing));
+    } else {
+      w.memory = arena_type(std::size_t(kept));
+      w.passing = backward && passing <= lent.size() ? arena_type(lent.slice(0, passing))
+                                                     : arena_type(std::size_t(passing));
+    }
     lay_out(w, tokens, backward, again);
     return w;
   }
@@ -158,30 +167,36 @@ class stack {
     auto& a = w.memory;
     w.capacity = tokens;
     w.first_kept = backward ? first_backward_layer() : num_layers();
-    auto wide = [&] { return a.template matrix<real>(tokens, shape_.hidden); };
-    auto several = [&](int count) {
+    auto wide = [&](auto& from) { return from.template matrix<real>(tokens, shape_.hidden); };
+    auto several = [&](int count, auto& from) {
       std::vector<real_matrix<B>> all;
-      for (int i = 0; i < count; ++i) all.push_back(wide());
+      for (int i = 0; i < count; ++i) all.push_back(wide(from));
       return all;
     };
-    w.embedded = wide();
-    w.hidden = wide();
+    w.embedded = wide(all_needs.entry.keeps_input ? a : w.passing);
+    w.hidden = wide(a);
     w.again = again;
-    // A layer that keeps its input finds it here; the others hand theirs on through two shared sets. Where
-    // layers are made again, a group's first input is kept, and those inside of it are every group's.
-    std::array const shared{several(num_streams), several(num_streams)};
+    // A layer that keeps its input finds it here; the others hand theirs on through two shared sets, made where
+    // one is met. Where layers are made again, a group's first input is kept, and those inside of it are every
+    // group's.
+    std::array<std::vector<real_matrix<B>>, 2> shared;
+    auto const handed_on = [&](int l) {
+      auto& set = shared[std::size_t(l % 2)];
+      if (set.empty()) set = several(num_streams, a);
+      return set;
+    };
     std::vector<std::vector<real_matrix<B>>> inside;
     for (int j = 1; backward && j < (std::min)(again.layers, num_layers() - w.first_kept); ++j)
-      inside.push_back(several(num_streams));
+      inside.push_back(several(num_streams, a));
     for (int l = 0; l <= num_layers(); ++l) {
       bool const above = backward && w.first_kept <= l;
       int const j = again.layers > 0 && l < num_layers() ? w.place_in_group(l) : 0;
       if (above && j > 0)
         w.boundary.push_back(inside[std::size_t(j - 1)]);
       else if (above && (again.layers > 0 || l == num_layers() || needs_of(l).keeps_input))
-        w.boundary.push_back(several(num_streams));
+        w.boundary.push_back(several(num_streams, a));
       else
-        w.boundary.push_back(shared[std::size_t(l % 2)]);
+        w.boundary.push_back(handed_on(l));
     }
     auto rows = [&](int count) {
       std::vector<real_vector<B>> all;
@@ -190,15 +205,15 @@ class stack {
     };
     w.entry_rows = rows(all_needs.entry.rows);
     w.readout_rows = rows(all_needs.readout.rows);
-    w.entry_kept = several(all_needs.entry.kept);
-    w.readout_kept = several(all_needs.readout.kept);
+    w.entry_kept = several(all_needs.entry.kept, a);
+    w.readout_kept = several(all_needs.readout.kept, a);
     lay_out_layers(w, tokens, backward);
     if (backward) {
-      w.dhidden = wide();
-      w.gradient = several(num_streams);
-      w.other_gradient = several(num_streams);
+      w.dhidden = w.hidden;
+      w.gradient = several(num_streams, w.passing);
+      w.other_gradient = several(num_streams, w.passing);
     }
-    w.scratch = take_layer_scratch<B>(a, shape_, tokens, all_needs.scratch, backward);
+    w.scratch = take_layer_scratch<B>(w.passing, shape_, tokens, all_needs.scratch, backward);
   }
 
   /// Layers that keep nothing share one set of buffers, those that are made again a set for each place in a
@@ -214,7 +229,7 @@ class stack {
       w.layers.assign(std::size_t(w.first_kept), take_layer_memory<B>(a, shape_, tokens, 0, most.rows));
     matrix<B> gate_up;
     bool const common = backward && w.again.mlp && w.first_kept < num_layers();
-    if (common) gate_up = a.template matrix<typename B::scalar>(tokens, 2 * shape_.intermediate);
+    if (common) gate_up = w.passing.template spread_matrix<typename B::scalar>(tokens, 2 * shape_.intermediate);
     std::vector<layer_memory<B>> of_group;
     for (int l = w.first_kept; l < num_layers(); ++l) {
       if (w.again.layers == 0) {

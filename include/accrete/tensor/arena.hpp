@@ -64,6 +64,8 @@ class arena {
 
   /// Bytes handed out so far.
   [[nodiscard]] std::size_t used() const { return used_; }
+  /// All of it, taken or not; empty while measuring.
+  [[nodiscard]] view<std::byte, 1, Space> room() const { return room_; }
   /// Bytes owned; 0 while measuring, and where they are lent.
   [[nodiscard]] std::size_t capacity() const { return block_.bytes(); }
 

@@ -46,11 +46,11 @@ class distillation_step {
   /// Memory for the student as it is.
   void resize() {
     workspace_ = workspace();  // freed before the larger one is made
-    workspace_ = student_.make_workspace(recipe_.micro_capacity(), recipe_.recompute);
+    workspace_ = student_.make_workspace(recipe_.micro_capacity(), recipe_.recompute, head_.room());
   }
   [[nodiscard]] workspace const& memory() const { return workspace_; }
   /// Of activations and logits.
-  [[nodiscard]] std::size_t bytes() const { return workspace_.memory.capacity() + head_.bytes(); }
+  [[nodiscard]] std::size_t bytes() const { return workspace_.bytes() + head_.bytes(); }
 
   /// What is minimized, of means over target tokens.
   [[nodiscard]] double loss_of(double kd, double ce) const { return recipe_.alpha * kd + recipe_.gamma * ce; }

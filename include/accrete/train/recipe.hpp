@@ -30,7 +30,7 @@ struct recipe {
   double alpha = 0.7;          ///< of tau^2 KL(teacher || student)
   double gamma = 0.3;          ///< of the cross-entropy
   index_t evaluate_every = 0;  ///< updates between evaluations, counted within a phase; 0: at the end of phases
-  std::size_t logits_bytes = std::size_t(128) << 20;  ///< budget of a slice of both models' logits
+  std::size_t logits_bytes = std::size_t(224) << 20;  ///< budget of a slice of both models' logits
   index_t skip_nonfinite = 0;  ///< updates of a run that may be passed over for a loss or gradient not finite
   recomputation recompute = recomputation::none;  ///< memory for time; the numbers stay the same
   accrete::seed seed{42};
