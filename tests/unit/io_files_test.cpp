@@ -188,6 +188,9 @@ TEST_CASE("content_hash follows from the bytes and not from how they came", "[io
       hash.update(std::string_view(text).substr(at, piece));
     CHECK(hash.hex() == whole);
   }
+  content_hash held;  // nothing at all, from nowhere, in the midst of a block
+  held.update(std::string_view("a")).update(std::string_view()).update(std::string_view("b"));
+  CHECK(held.hex() == content_hash().update(std::string_view("ab")).hex());
 }
 
 TEST_CASE("content_hash tells apart bytes that differ anywhere or in number", "[io][content_hash]") {

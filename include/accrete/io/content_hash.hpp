@@ -18,6 +18,7 @@ namespace accrete::inline v0::io {
 class content_hash {
  public:
   content_hash& update(std::span<std::byte const> bytes) {
+    if (bytes.empty()) return *this;  // which may begin at null
     length_ += bytes.size();
     if (held_ != 0) {
       std::size_t const n = (std::min)(buffer_.size() - held_, bytes.size());
