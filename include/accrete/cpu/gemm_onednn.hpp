@@ -59,8 +59,7 @@ struct onednn_gemm {
   static constexpr double worth_a_thread = 1e5;  // multiplications
   static constexpr index_t largest_task = 1024;  // rows or columns: what oneDNN copies for one stays small
   static constexpr index_t short_sum = 1024;     // terms up to which copying a transposed operand pays
-  static constexpr index_t long_sum =
-      8;                                 // terms for each row and column of a result: better to share those out
+  static constexpr index_t long_sum = 8;         // terms for a row or column from which sharing them out pays
   static constexpr int few_threads = 4;  // more share a product better by oneDNN's own cut in two dimensions
 
   /// The rows of what of(v) is, or its columns.
