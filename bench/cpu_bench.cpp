@@ -28,6 +28,8 @@ using matrix = ac::tensor<T, 2>;
 /// What T's sums, streams and logits are held in.
 template <class T>
 using real = typename ac::cpu::backend<T>::real;
+template <class T>
+using logit = typename ac::cpu::backend<T>::logit;
 
 namespace {
 
@@ -210,8 +212,8 @@ BENCHMARK(bm_attention_backward<bfloat16>)->Apply(attention_lengths);
 template <class T>
 void bm_distillation_loss(benchmark::State& state) {
   index_t const rows = state.range(0), vocabulary = state.range(1);
-  auto const teacher = numbers<real<T>>(rows, vocabulary, 10);
-  auto student = numbers<real<T>>(rows, vocabulary, 10);
+  auto const teacher = numbers<logit<T>>(rows, vocabulary, 10);
+  auto student = numbers<logit<T>>(rows, vocabulary, 10);
   matrix<T> gradient({rows, vocabulary});
   std::vector<std::int32_t> const targets(std::size_t(rows), 7);
   std::array<double, 2> sums{};
@@ -220,7 +222,7 @@ void bm_distillation_loss(benchmark::State& state) {
     distillation_loss(context<T>(), teacher, student, gradient, {targets.data(), {rows}}, weights,
                       {sums.data(), {2}});
   }
-  count(state, 0, (2.0 * sizeof(real<T>) + sizeof(T)) * double(rows * vocabulary));
+  count(state, 0, (2.0 * sizeof(logit<T>) + sizeof(T)) * double(rows * vocabulary));
 }
 void loss_sizes(benchmark::internal::Benchmark* b) {
   b->Args({256, 49152, 10})

@@ -18,6 +18,7 @@ namespace {
 struct almost {
   using scalar = double;
   using real = double;
+  using logit = double;
   using space = mem::host;
   static constexpr char const* name() { return "almost"; }
 };

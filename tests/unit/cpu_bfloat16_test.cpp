@@ -16,6 +16,7 @@
 
 namespace ac = accrete;
 using ac::bfloat16;
+using ac::half;
 using ac::index_t;
 using ac::store;
 using test::distance;
@@ -351,17 +352,23 @@ TEMPLATE_LIST_TEST_CASE("attention and its backward in bfloat16 are near those o
 TEST_CASE("losses of a bfloat16 backend are taken in float, their gradient is rounded once",
           "[cpu][bfloat16]") {
   index_t const rows = 9, vocabulary = 2100;
-  auto const teacher = normal<float>(rows, vocabulary, 1), logits = normal<float>(rows, vocabulary, 2);
+  auto const teacher = normal<half>(rows, vocabulary, 1), logits = normal<half>(rows, vocabulary, 2);
+  auto const in_float = [](matrix<half> const& m) {
+    matrix<float> wide(m.view().rows(), m.view().columns());
+    for (index_t t = 0; t < m.view().rows(); ++t)
+      for (index_t i = 0; i < m.view().columns(); ++i) wide(t, i) = m(t, i);
+    return wide;
+  };
   std::vector<std::int32_t> targets{5, 2099, ac::ignore_target, 0, 1024, 1023, 7, 8, 9};
   ac::view<std::int32_t const, 1> const ids(targets.data(), {rows});
   for (double const tau : {1.0, 2.0}) {
     ac::distillation_weights const weights{tau, 0.7, 0.3, 0.125};
     auto student = copy_of(logits);
-    auto wide = copy_of(logits);
+    auto wide = in_float(logits);
     matrix<bfloat16> gradient(rows, vocabulary, 1);
     double sums[2] = {}, wide_sums[2] = {};
     distillation_loss(ac::cpu::backend<bfloat16>(2), teacher, student, gradient, ids, weights, {sums, {2}});
-    distillation_loss(ac::cpu::backend<float>(2), teacher, wide, wide, ids, weights, {wide_sums, {2}});
+    distillation_loss(ac::cpu::backend<float>(2), in_float(teacher), wide, wide, ids, weights, {wide_sums, {2}});
     CHECK(sums[0] == wide_sums[0]);
     CHECK(sums[1] == wide_sums[1]);
     bool rounded_once = true;
@@ -372,8 +379,8 @@ TEST_CASE("losses of a bfloat16 backend are taken in float, their gradient is ro
     // Over the logits themselves, each row from where theirs begins.
     auto over = copy_of(logits);
     double over_sums[2] = {};
-    ac::view<float, 2> const there = over;
-    ac::view<bfloat16, 2> const laid{reinterpret_cast<bfloat16*>(there.data), there.extents, 2 * there.stride};
+    ac::view<half, 2> const there = over;
+    ac::view<bfloat16, 2> const laid{reinterpret_cast<bfloat16*>(there.data), there.extents, there.stride};
     distillation_loss(ac::cpu::backend<bfloat16>(2), teacher, there, laid, ids, weights, {over_sums, {2}});
     CHECK((over_sums[0] == sums[0] && over_sums[1] == sums[1]));
     bool same = true;

@@ -17,12 +17,14 @@ namespace accrete::inline v0 {
 
 /// Element types and the memory they live in. `scalar` is what products read: weights of matrices, and
 /// activations that meet them. `real` is what everything else holds: residual streams and their gradients,
-/// vectors (gains, biases), statistics, logits, gradients of weights and the optimizer's state. They may be the
-/// same type; where both stand in one row of a signature below, either is taken.
+/// vectors (gains, biases), statistics, gradients of weights and the optimizer's state. `logit` is what logits
+/// lie in between a head's product and its losses. They may be the same type; where `scalar` and `real` stand in
+/// one row of a signature below, either is taken.
 template <class B>
 concept has_types = requires {
   typename B::scalar;
   typename B::real;
+  typename B::logit;
   typename B::space;
 };
 
@@ -39,6 +41,8 @@ struct of_backend {
   using real_in2 = view<real const, 2, typename B::space>;
   using real_out1 = view<real, 1, typename B::space>;
   using real_out2 = view<real, 2, typename B::space>;
+  using logits_in = view<typename B::logit const, 2, typename B::space>;
+  using logits_out = view<typename B::logit, 2, typename B::space>;
   using ids = view<std::int32_t const, 1, typename B::space>;
   using offsets = view<index_t const, 1, typename B::space>;  // [documents + 1], the first is 0, the last T
   using sums = view<double, 1, typename B::space>;
@@ -156,16 +160,20 @@ concept has_swiglu = requires(B const& ctx, typename V::in2 in, typename V::out2
   swiglu_backward(ctx, in, in, out);
 };
 
-/// Losses over a slice of n tokens; sums are added to, so slices build a total.
+/// Losses over a slice of n tokens; sums are added to, so slices build a total. A row of logits is as good as the
+/// same with one number taken off all of it.
+///   head_logits:       x [n, D], head [V, D], targets [n] -> logits [n, V] = x head^T; where `logit` is coarser
+///                      than `real`, each row's relative to its target's (to 0 where that is ignore_target)
 ///   distillation_loss: teacher logits [n, V] (read), student logits [n, V] (overwritten), targets [n] ->
 ///                      gradient [n, V] `scalar`, which may lie over the student's logits, each row from where
 ///                      theirs begins; sums[0] += tau^2 KL, sums[1] += CE. Rows whose target is
 ///                      ignore_target add nothing and get a zero gradient.
 ///   cross_entropy:     logits [n, V] -> sums[0] += CE
 template <class B, class V = of_backend<B>>
-concept has_losses = requires(B const& ctx, typename V::real_in2 in, typename V::real_out2 out,
-                              typename V::out2 gradient, typename V::ids targets, distillation_weights weights,
-                              typename V::sums sums) {
+concept has_losses = requires(B const& ctx, typename V::logits_in in, typename V::logits_out out,
+                              typename V::in2 matrix, typename V::out2 gradient, typename V::ids targets,
+                              distillation_weights weights, typename V::sums sums) {
+  head_logits(ctx, matrix, matrix, targets, out);
   distillation_loss(ctx, in, out, gradient, targets, weights, sums);
   cross_entropy(ctx, in, targets, sums);
 };

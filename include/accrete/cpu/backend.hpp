@@ -8,6 +8,7 @@
 #include "accrete/cpu/gemm_eigen.hpp"
 #include "accrete/cpu/gemm_onednn.hpp"
 #include "accrete/cpu/linear.hpp"
+#include "accrete/cpu/logits.hpp"
 #include "accrete/cpu/losses.hpp"
 #include "accrete/cpu/norms.hpp"
 #include "accrete/cpu/optimizer.hpp"

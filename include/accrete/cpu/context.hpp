@@ -35,6 +35,7 @@ class backend {
  public:
   using scalar = Scalar;
   using real = computed_as<Scalar>;
+  using logit = logits_as<Scalar>;
   using space = mem::host;
   using gemm = Gemm;
 

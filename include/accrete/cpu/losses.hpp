@@ -25,13 +25,6 @@ namespace detail {
 
 inline constexpr index_t logit_chunk = 1024;
 
-/// The largest of `n` logits and `least`. Whether NaN passes by is open: it shows in the sum of exponentials.
-template <class T>
-T largest(T const* z, index_t n, T least) {
-  T const top = array(z, n).maxCoeff();
-  return top > least ? top : least;
-}
-
 /// What one thread needs for a row of V logits: exponentials and, for each chunk, what they are relative to.
 template <class T>
 struct loss_scratch {
@@ -76,15 +69,14 @@ void store_gradient(index_t n, G* g, index_t target, T ce, Entry const& entry) {
 }
 
 /// One row: z [V] teacher logits, s [V] student logits -> gradient [V], which may lie over s.
-template <class T, class G>
-row_losses distil_row(T const* z, T const* s, G* gradient, index_t vocabulary, index_t target,
+template <class T, class Z, class G>
+row_losses distil_row(Z const* z, Z const* s, G* gradient, index_t vocabulary, index_t target,
                       distillation_weights const& w, loss_scratch<T> const& scratch) {
   double const inverse_tau = 1.0 / w.temperature;
   T const cool = T(inverse_tau);
   bool const one_temperature = w.temperature == 1.0;
   constexpr T lowest = std::numeric_limits<T>::lowest();
-  constexpr T excluded = T(-1e20);
-  double const target_logit = double(s[target]);
+  double const target_logit = double(T(s[target]));
   T teacher_top = lowest;
   T student_top = lowest;
   // Sums of exponentials relative to the largest so far, and of the teacher's times (z - s).
@@ -94,8 +86,8 @@ row_losses distil_row(T const* z, T const* s, G* gradient, index_t vocabulary, i
   double gap_sum = 0;
   for (index_t first = 0, c = 0; first < vocabulary; first += logit_chunk, ++c) {
     index_t const n = (std::min)(logit_chunk, vocabulary - first);
-    T const* const zc = z + first;
-    T const* const sc = s + first;
+    Z const* const zc = z + first;
+    Z const* const sc = s + first;
     if (T const top = largest(zc, n, teacher_top); top > teacher_top) {
       double const shrink = std::exp((double(teacher_top) - double(top)) * inverse_tau);
       teacher_sum *= shrink;
@@ -109,19 +101,11 @@ row_losses distil_row(T const* z, T const* s, G* gradient, index_t vocabulary, i
     }
     scratch.teacher_largest[c] = teacher_top;
     scratch.student_largest[c] = student_top;
-    T* const e = scratch.teacher + first;
     auto const sums = exponentials<T>{teacher_top, student_top, cool}.take(
-        zc, sc, n, e, scratch.student + first, one_temperature ? nullptr : scratch.plain + first);
-    T chunk_gap = 0;
-#pragma omp simd reduction(+ : chunk_gap)
-    for (index_t i = 0; i < n; ++i) {
-      // An entry that the teacher excludes (-inf) has no share in the divergence, whatever the student says.
-      // What is subtracted first and chosen after can be vectorized.
-      T const gap = zc[i] - sc[i];
-      chunk_gap += e[i] * (gap > excluded ? gap : T(0));
-    }
+        zc, sc, n, scratch.teacher + first, scratch.student + first,
+        one_temperature ? nullptr : scratch.plain + first);
     teacher_sum += double(sums.teacher);
-    gap_sum += double(chunk_gap);
+    gap_sum += double(sums.gap);
     student_sum += double(sums.student);
     plain_sum += double(sums.plain);
   }
@@ -164,8 +148,8 @@ row_losses distil_row(T const* z, T const* s, G* gradient, index_t vocabulary, i
 /// Rows whose target is ignore_target are not computed and get a zero gradient. An entry of -inf on both sides
 /// is an entry that is not there. Throws shape_error, for a target past the vocabulary too, and config_error
 /// for a temperature that is not above 0.
-template <class T, class Gemm, class C = computed_as<T>>
-void distillation_loss(backend<T, Gemm> const& ctx, args::in2<C> teacher, args::out2<C> student,
+template <class T, class Gemm, class C = computed_as<T>, class Z = logits_as<T>>
+void distillation_loss(backend<T, Gemm> const& ctx, args::in2<Z> teacher, args::out2<Z> student,
                        args::out2<T> gradient, args::ids<> targets, distillation_weights weights,
                        args::sums<> sums) {
   check::shape("distillation_loss", "teacher", teacher, student.extents);
@@ -174,7 +158,7 @@ void distillation_loss(backend<T, Gemm> const& ctx, args::in2<C> teacher, args::
   check::that(sums.rows() >= 2, "distillation_loss", "fewer than 2 sums", "one for tau^2 KL and one for CE");
   check::targets_below("distillation_loss", targets, student.columns());
   check::temperature("distillation_loss", weights.temperature);
-  auto const timing = ctx.timed("distillation_loss", (2.0 * widths<T> + 1.0) * double(student.size()));
+  auto const timing = ctx.timed("distillation_loss", 3.0 * double(student.size()));
   using scratch_of = detail::loss_scratch<C>;
   index_t const rows = student.rows();
   index_t const vocabulary = student.columns();
@@ -201,18 +185,19 @@ void distillation_loss(backend<T, Gemm> const& ctx, args::in2<C> teacher, args::
 
 /// logits [n, V], targets [n]: sums[0] += CE in nats. Rows whose target is ignore_target add nothing. Throws
 /// shape_error, for a target past the vocabulary too.
-template <class T, class Gemm, class C = computed_as<T>>
-void cross_entropy(backend<T, Gemm> const& ctx, args::in2<C> logits, args::ids<> targets, args::sums<> sums) {
+template <class T, class Gemm, class C = computed_as<T>, class Z = logits_as<T>>
+void cross_entropy(backend<T, Gemm> const& ctx, args::in2<Z> logits, args::ids<> targets, args::sums<> sums) {
   check::shape("cross_entropy", "targets", targets, {logits.rows()});
   check::that(sums.rows() >= 1, "cross_entropy", "no sum", "at least one");
   check::targets_below("cross_entropy", targets, logits.columns());
-  auto const timing = ctx.timed("cross_entropy", widths<T> * double(logits.size()));
+  auto const timing = ctx.timed("cross_entropy", double(logits.size()));
   index_t const vocabulary = logits.columns();
   double* const losses = ctx.template scratch<double>(logits.rows());
   for_tasks(ctx.threads(), logits.rows(), [&](index_t t, int) {
     losses[t] = 0;
     if (targets(t) == ignore_target) return;
-    C const* const z = logits.row(t);
+    Z const* const z = logits.row(t);
+    alignas(64) std::array<C, std::size_t(detail::logit_chunk)> room;
     C top = std::numeric_limits<C>::lowest();
     double total = 0;
     for (index_t first = 0; first < vocabulary; first += detail::logit_chunk) {
@@ -222,9 +207,10 @@ void cross_entropy(backend<T, Gemm> const& ctx, args::in2<C> logits, args::ids<>
         total *= std::exp(double(top) - double(chunk_top));
         top = chunk_top;
       }
-      total += double((detail::array(z + first, n) - top).exp().sum());
+      C const* const chunk = detail::widen(z + first, n, room.data());
+      total += double((detail::array(chunk, n) - top).exp().sum());
     }
-    losses[t] = double(top) + std::log(total) - double(z[targets(t)]);
+    losses[t] = double(top) + std::log(total) - double(C(z[targets(t)]));
   });
   for (index_t t = 0; t < logits.rows(); ++t) sums(0) += losses[t];
 }

@@ -1,8 +1,12 @@
 #pragma once
 #include <concepts>
 
+#include <type_traits>
+
 #include "accrete/core/bfloat16.hpp"
+#include "accrete/core/half.hpp"
 #include "accrete/core/view.hpp"
+#include "accrete/cpu/halves.hpp"
 
 /// Numbers are stored in one format and computed with in another. What converts them is nothing where the two
 /// are the same; where bfloat16 is stored, they go through a buffer of floats that the caller holds.
@@ -18,6 +22,10 @@ template <>
 struct computed<bfloat16> {
   using type = float;
 };
+template <>
+struct computed<half> {
+  using type = float;
+};
 
 }  // namespace detail
 
@@ -27,6 +35,10 @@ using computed_as = typename detail::computed<T>::type;
 /// How many of the one are as long as one of the other.
 template <class T>
 inline constexpr double widths = double(sizeof(computed_as<T>)) / double(sizeof(T));
+/// What logits lie in beside matrices of T. With bfloat16 that is half as well: less memory, so that slices are
+/// longer and heads are read less often; relative to the target's, a logit near the largest keeps eleven bits.
+template <class T>
+using logits_as = std::conditional_t<std::same_as<T, bfloat16>, half, T>;
 template <class T>
 concept stored_narrow = !std::same_as<T, computed_as<T>>;
 
@@ -55,6 +67,10 @@ T const* widen(T const* x, index_t, T*) {
   return x;
 }
 inline float const* widen(bfloat16 const* x, index_t n, float* room) {
+  convert(x, n, room);
+  return room;
+}
+inline float const* widen(half const* x, index_t n, float* room) {
   convert(x, n, room);
   return room;
 }

@@ -31,4 +31,11 @@ void stream_copy(T const* from, index_t n, T* to) {
   if (done < n) std::memcpy(static_cast<void*>(to + done), from + done, std::size_t(n - done) * sizeof(T));
 }
 
+/// Whether a result is larger than what a core's caches hold.
+template <class T>
+bool is_far(view<T, 2> const& result) {
+  constexpr index_t many_bytes = index_t(8) << 20;
+  return result.rows() * result.stride * index_t(sizeof(T)) > many_bytes;
+}
+
 }  // namespace accrete::inline v0::cpu::detail

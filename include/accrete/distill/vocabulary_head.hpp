@@ -66,14 +66,15 @@ struct slice_lengths {
 template <backend B>
 class vocabulary_head {
   using scalar = typename B::scalar;
-  using real = typename B::real;
+  using logit = typename B::logit;
+  using logits_view = view<logit, 2, typename B::space>;
 
  public:
   /// Throws config_error unless both slices hold at least one token.
   vocabulary_head(index_t vocabulary, slice_lengths slices)
       : slices_(checked(slices)),
         vocabulary_(vocabulary),
-        logits_({slices.student + slices.teacher, row_distance<real>(vocabulary)}),
+        logits_({slices.student + slices.teacher, row_distance<logit>(vocabulary)}),
         sums_({2}) {}
 
   [[nodiscard]] slice_lengths slices() const { return slices_; }
@@ -101,14 +102,15 @@ class vocabulary_head {
       auto const logits = logits_at(0, count);                        // [n, V]
       auto const read = room_.hold(ctx, hidden.slice(first, count));  // [n, D]
       auto const gradient = gradient_of(logits);                      // [n, V]
-      linear(ctx, read, head.operand(), logits, store::replace);
+      head_logits(ctx, read, head.operand(), targets.slice(first, count), logits);
       index_t const long_enough = even_length(count, slices_.teacher);
       for (index_t inner = 0; inner < count; inner += long_enough) {
         index_t const few = (std::min)(long_enough, count - inner);
         auto const teacher = logits_at(slices_.student, few);
-        linear(ctx, teacher_hidden.slice(first + inner, few), teacher_head, teacher, store::replace);
-        distillation_loss(ctx, teacher, logits.slice(inner, few), gradient.slice(inner, few),
-                          targets.slice(first + inner, few), weights, sums_.view());
+        auto const wanted = targets.slice(first + inner, few);
+        head_logits(ctx, teacher_hidden.slice(first + inner, few), teacher_head, wanted, teacher);
+        distillation_loss(ctx, teacher, logits.slice(inner, few), gradient.slice(inner, few), wanted, weights,
+                          sums_.view());
       }
       if (dhidden.empty()) continue;
       if (head.trainable()) linear_backward_weight(ctx, gradient, read, head.gradient.view(), store::add);
@@ -126,8 +128,9 @@ class vocabulary_head {
     for (index_t first = 0; first < hidden.rows(); first += slices_.student) {
       index_t const count = (std::min)(slices_.student, hidden.rows() - first);
       auto const logits = logits_at(0, count);
-      linear(ctx, room_.hold(ctx, hidden.slice(first, count)), head, logits, store::replace);
-      cross_entropy(ctx, logits, targets.slice(first, count), sums_.view());
+      auto const wanted = targets.slice(first, count);
+      head_logits(ctx, room_.hold(ctx, hidden.slice(first, count)), head, wanted, logits);
+      cross_entropy(ctx, logits, wanted, sums_.view());
     }
     return {0, read_sums(ctx).first, count(targets)};
   }
@@ -149,18 +152,18 @@ class vocabulary_head {
     return targets.rows() - index_t(std::count(targets.data, targets.data + targets.rows(), ignore_target));
   }
 
-  model::real_matrix<B> logits_at(index_t first, index_t count) {
+  logits_view logits_at(index_t first, index_t count) {
     return logits_.view().slice(first, count).column_slice(0, vocabulary_);
   }
   /// The gradient of logits lies over them, each row from where theirs begins.
-  static model::matrix<B> gradient_of(model::real_matrix<B> const& logits) {
-    constexpr auto ratio = index_t(sizeof(real) / sizeof(scalar));
+  static model::matrix<B> gradient_of(logits_view const& logits) {
+    constexpr auto ratio = index_t(sizeof(logit) / sizeof(scalar));
     return {reinterpret_cast<scalar*>(logits.data), logits.extents, ratio * logits.stride};
   }
 
   slice_lengths slices_;
   index_t vocabulary_;
-  tensor<real, 2, typename B::space> logits_;  // the student's slice, then the teacher's
+  tensor<logit, 2, typename B::space> logits_;  // the student's slice, then the teacher's
   model::operand_room<B> room_;
   tensor<double, 1, typename B::space> sums_;
 };

@@ -13,6 +13,7 @@ template <std::floating_point T = double>
 struct backend {
   using scalar = T;
   using real = T;
+  using logit = T;
   using space = mem::host;
   static constexpr char const* name() { return std::is_same_v<T, float> ? "reference, f32" : "reference, f64"; }
 };

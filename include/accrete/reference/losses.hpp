@@ -8,6 +8,7 @@
 #include "accrete/backend/check.hpp"
 #include "accrete/backend/types.hpp"
 #include "accrete/reference/context.hpp"
+#include "accrete/reference/linear.hpp"
 
 namespace accrete::inline v0::reference {
 
@@ -24,6 +25,15 @@ double log_sum_exp(T const* z, index_t n, double temperature) {
 }
 
 }  // namespace detail
+
+/// x [n, D], head [V, D] -> logits [n, V] = x head^T, whatever the targets [n] are. Throws shape_error.
+template <std::floating_point T>
+void head_logits(backend<T> const& ctx, args::in2<T> x, args::in2<T> head, args::ids<> targets,
+                 args::out2<T> logits) {
+  check::shape("head_logits", "targets", targets, {x.rows()});
+  check::targets_below("head_logits", targets, head.rows());
+  linear(ctx, x, head, logits, store::replace);
+}
 
 /// teacher, student [n, V] logits, targets [n] -> gradient [n, V], which may be the student's logits themselves:
 ///   sums[0] += tau^2 KL(teacher^tau || student^tau), sums[1] += CE, neither times per_target;

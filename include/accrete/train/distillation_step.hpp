@@ -38,7 +38,7 @@ class distillation_step {
       : student_(s),
         teacher_(t),
         recipe_(r),
-        head_(t.config().vocab_size, distillation::slice_lengths::within<typename B::real>(
+        head_(t.config().vocab_size, distillation::slice_lengths::within<typename B::logit>(
                                          r.logits_bytes, t.config().vocab_size, r.micro_capacity())) {
     micro_.reserve(recipe_.micro_capacity(), recipe_.micro_capacity());
   }

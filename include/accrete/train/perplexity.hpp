@@ -18,7 +18,7 @@ distillation::loss_sums cross_entropy_of(teacher<B>& t, data::corpus const& text
   auto memory = t.make_workspace(capacity);
   auto const vocabulary = t.config().vocab_size;
   distillation::vocabulary_head<B> head(
-      vocabulary, distillation::slice_lengths::within<typename B::real>(logits_bytes, vocabulary, capacity));
+      vocabulary, distillation::slice_lengths::within<typename B::logit>(logits_bytes, vocabulary, capacity));
   data::ragged_batch batch;
   distillation::loss_sums sums;
   data::document_iterator documents(text, data::whole_shard(text, seed{0}), seed{0});

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "accrete/core/half.hpp"
 #include "accrete/io/bytes.hpp"
-#include "accrete/io/half.hpp"
 
 /// From the blocks of GGUF's quantized types to numbers. A scale is a half float (11 bits); its product with a
 /// block's own 6 or 8-bit scale and a code of up to 6 bits is exact in binary32, so that each number is rounded
@@ -12,7 +12,7 @@
 namespace accrete::inline v0::io::detail {
 
 [[nodiscard]] inline float half_at(std::byte const* at) {
-  return half_to_float(load<std::uint16_t>(at));
+  return half::from_bits(load<std::uint16_t>(at));
 }
 [[nodiscard]] inline int byte_at(std::byte const* at) {
   return std::to_integer<int>(*at);

@@ -7,9 +7,9 @@
 
 #include "accrete/core/bfloat16.hpp"
 #include "accrete/core/error.hpp"
+#include "accrete/core/half.hpp"
 #include "accrete/core/view.hpp"
 #include "accrete/io/bytes.hpp"
-#include "accrete/io/half.hpp"
 
 namespace accrete::inline v0::io::detail {
 
@@ -39,7 +39,7 @@ void widen(plain_number kind, std::byte const* from, T* to, index_t count) {
       for (index_t i = 0; i < count; ++i) to[i] = T(load<float>(from + 4 * i));
       break;
     case plain_number::f16:
-      for (index_t i = 0; i < count; ++i) to[i] = T(half_to_float(load<std::uint16_t>(from + 2 * i)));
+      for (index_t i = 0; i < count; ++i) to[i] = T(float(half::from_bits(load<std::uint16_t>(from + 2 * i))));
       break;
     case plain_number::bf16:
       for (index_t i = 0; i < count; ++i) to[i] = T(float(bfloat16::from_bits(load<std::uint16_t>(from + 2 * i))));
