@@ -1,0 +1,10 @@
+// Bodies that depend on no format of numbers, files and texts for the most part: each header detail/*_body.hpp.
+#include "accrete/data/detail/gguf_tokenizer_body.hpp"
+#include "accrete/data/detail/hf_tokenizer_body.hpp"
+#include "accrete/data/detail/load_tokenizer_body.hpp"
+#include "accrete/data/detail/open_body.hpp"
+#include "accrete/io/detail/json_body.hpp"
+#include "accrete/io/detail/weights_body.hpp"
+#include "accrete/model/detail/load_teacher_body.hpp"
+#include "accrete/train/detail/distill_body.hpp"
+#include "accrete/train/detail/write_checkpoint_body.hpp"
