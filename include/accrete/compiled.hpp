@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "accrete/core/bfloat16.hpp"
-#include "accrete/cpu/context.hpp"
+#include "accrete/cpu/backend.hpp"
 #include "accrete/model/generate.hpp"
 #include "accrete/model/load_teacher.hpp"
 #include "accrete/train/distill.hpp"
