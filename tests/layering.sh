@@ -58,6 +58,12 @@ if [ -f include/accrete/fwd.hpp ]; then
     tr -s ' \\' '\n' | grep -E 'error:|/(Eigen|fmt|nlohmann|xtensor)/|/(iostream|regex|pcre2.h)$')" 'fwd.hpp pulls'
 fi
 
+# With the compiled part, what programs read has neither Eigen nor JSON in it.
+none "$("$compiler" -std=c++20 -fopenmp -DACCRETE_COMPILED -Iinclude -isystem /usr/include/eigen3 -M \
+  include/accrete/accrete.hpp 2>&1 | tr -s ' \\' '\n' |
+  grep -E 'error:|/(Eigen|fmt|nlohmann|xtensor)/|/(iostream|regex|dnnl.h|pcre2.h|z(lib|std).h)$')" \
+  'accrete.hpp with the compiled part pulls'
+
 # Nothing may know the machine it was written on. (The brackets keep this line from finding itself.)
 files=$(git ls-files 2>/dev/null || find . -type f -not -path './build*' -not -path './.git/*' -not -path './runs/*')
 none "$(xargs -d '\n' grep -nHIE '(^|[^A-Za-z0-9._$}/])/(wor[k]|hom[e]|roo[t]|tm[p]/w)/' <<<"$files")" \
