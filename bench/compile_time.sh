@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What reading the headers costs a compiler, beside `#include <Eigen/Core>` alone in the same run: processor time, medians.
-# Prints a line of JSON for each of: fwd.hpp, accrete.hpp, a program of one configuration at -O2, each further configuration.
+# Prints a line of JSON for each of: fwd.hpp, accrete.hpp, a program of one configuration at -O2, each further configuration;
+# with the headers alone, and as a program that links the compiled part. The goals are for the second.
 # usage: compile_time.sh [ROUNDS]      3 rounds by default; CXX chooses the compiler, CXXFLAGS adds to its flags
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -36,23 +37,31 @@ int main() {
 TEXT
 done
 
-# seconds NAME: processor time of one compilation
+# seconds NAME [FLAGS..]: processor time of one compilation, with the flags or without
 seconds() {
-  local TIMEFORMAT='%U %S' spent
-  spent=$({ time "$compiler" "${flags[@]}" -c "$work/$1.cpp" -o "$work/out.o" 2>"$work/log"; } 2>&1) ||
-    fail "compile_time: $1 does not compile: $(cat "$work/log")"
-  awk '{print $1 + $2}' <<<"$spent" >>"$work/$1.seconds"
+  local TIMEFORMAT='%U %S' spent name=$1
+  shift
+  spent=$({ time "$compiler" "${flags[@]}" "$@" -c "$work/$name.cpp" -o "$work/out.o" 2>"$work/log"; } 2>&1) ||
+    fail "compile_time: $name $* does not compile: $(cat "$work/log")"
+  awk '{print $1 + $2}' <<<"$spent" >>"$work/$name$*.seconds"
 }
 median() { sort -g "$work/$1.seconds" | awk '{s[NR] = $1} END {print (s[int((NR + 1) / 2)] + s[int(NR / 2) + 1]) / 2}'; }
 
+compiled=-DACCRETE_COMPILED
 for ((round = 0; round < rounds; round++)); do
   for name in Core fwd accrete program-pre program-pre,post,peri; do seconds "$name"; done
+  for name in accrete program-pre program-pre,post,peri; do seconds "$name" "$compiled"; done
 done
 base=$(median Core)
 # line WHAT SECONDS GOAL
 line() { printf '{"what": "%s", "seconds": %s, "base_seconds": %s, "goal": %s}\n' "$1" "$2" "$base" "$3"; }
+# lines HOW FLAG GOALS..
+lines() {
+  line "#include <accrete/accrete.hpp>, $1" "$(median "accrete$2")" "$3"
+  line "a program of one configuration, -O2, $1" "$(median "program-pre$2")" "$4"
+  line "each further configuration, $1" \
+    "$(awk -v one="$(median "program-pre$2")" -v three="$(median "program-pre,post,peri$2")" 'BEGIN {print (three - one) / 2}')" "$5"
+}
 line "#include <accrete/fwd.hpp>" "$(median fwd)" 0.2
-line "#include <accrete/accrete.hpp>" "$(median accrete)" 2
-line "a program of one configuration, -O2" "$(median program-pre)" 8
-further=$(awk -v one="$(median program-pre)" -v three="$(median program-pre,post,peri)" 'BEGIN {print (three - one) / 2}')
-line "each further configuration" "$further" 1.5
+lines "with the compiled part" "$compiled" 2 8 1.5
+lines "headers alone" "" 2 8 1.5

@@ -27,8 +27,10 @@ none "$(in_headers '^(static\b|(inline )?namespace \{|using namespace)')" \
 none "$(in_headers '#include *"' | grep -v '"accrete/')" 'an include that does not begin with accrete/'
 none "$(in_headers '^ *# *(if|ifdef|ifndef|elif)\b.*NDEBUG|\bassert\(')" 'a body that changes with NDEBUG'
 none "$(in_headers '^ *# *define' | grep -vE '^include/accrete/core/config.hpp|PCRE2_CODE_UNIT_WIDTH 8')" 'a macro outside core/config.hpp'
+none "$(find include/accrete -name '*_body.hpp' | sed 's/^include\///' | grep -vxFf <(sed -n 's/^#include "\(.*\)"$/\1/p' src/*.cpp))" \
+  'a body that the compiled part has not'
 none "$(find include/accrete -name '*.hpp' -exec grep -LE '^namespace accrete::inline v0\b' {} + |
-  grep -vE '^include/accrete/(accrete|core/config|core/format)\.hpp$')" 'no namespace accrete::inline v0'
+  grep -vE '^include/accrete/(accrete|core/config|core/format|cpu/operations)\.hpp$')" 'no namespace accrete::inline v0'
 
 # The README's picture, from the ground up: a room includes only rooms of earlier lines.
 floors='core
@@ -55,6 +57,12 @@ if [ -f include/accrete/fwd.hpp ]; then
   none "$("$compiler" -std=c++20 -fopenmp -Iinclude -isystem /usr/include/eigen3 -M include/accrete/fwd.hpp 2>&1 |
     tr -s ' \\' '\n' | grep -E 'error:|/(Eigen|fmt|nlohmann|xtensor)/|/(iostream|regex|pcre2.h)$')" 'fwd.hpp pulls'
 fi
+
+# With the compiled part, what programs read has neither Eigen nor JSON in it.
+none "$("$compiler" -std=c++20 -fopenmp -DACCRETE_COMPILED -Iinclude -isystem /usr/include/eigen3 -M \
+  include/accrete/accrete.hpp 2>&1 | tr -s ' \\' '\n' |
+  grep -E 'error:|/(Eigen|fmt|nlohmann|xtensor)/|/(iostream|regex|dnnl.h|pcre2.h|z(lib|std).h)$')" \
+  'accrete.hpp with the compiled part pulls'
 
 # Nothing may know the machine it was written on. (The brackets keep this line from finding itself.)
 files=$(git ls-files 2>/dev/null || find . -type f -not -path './build*' -not -path './.git/*' -not -path './runs/*')

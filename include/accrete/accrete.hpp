@@ -85,3 +85,6 @@
 
 // study: the grid; its tables and reports are opt-in
 #include "accrete/study/grid.hpp"
+
+// the compiled part, in a program that links it
+#include "accrete/compiled.hpp"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The library as others use it. usage: check.sh find_package|add_subdirectory|bare COMPILER SCRATCH_FOLDER
+# The library as others use it. usage: check.sh find_package|add_subdirectory|compiled|bare COMPILER SCRATCH_FOLDER
 set -euo pipefail
 how=$1 compiler=$2 out=$3
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,6 +15,15 @@ case $how in
     rm -r "$out/accrete"
     mv "$out/prefix" "$out/moved"  # an installed tree may be moved
     configure -S "$here/consumer" -B "$out/build" "-DCMAKE_PREFIX_PATH=$out/moved"
+    ;;
+  compiled)  # the library as well, installed and moved
+    configure -S "$source" -B "$out/accrete" "-DCMAKE_INSTALL_PREFIX=$out/prefix" -DCMAKE_BUILD_TYPE=Debug \
+      -DACCRETE_INSTALL_COMPILED=ON -DACCRETE_BUILD_TESTS=OFF -DACCRETE_BUILD_EXAMPLES=OFF -DACCRETE_BUILD_BENCH=OFF
+    cmake --build "$out/accrete"
+    cmake --install "$out/accrete"
+    rm -r "$out/accrete"
+    mv "$out/prefix" "$out/moved"
+    configure -S "$here/consumer" -B "$out/build" "-DCMAKE_PREFIX_PATH=$out/moved" -DACCRETE_TARGET=compiled
     ;;
   add_subdirectory) configure -S "$here/consumer" -B "$out/build" "-DACCRETE_SOURCE=$source" ;;
   bare)

@@ -15,3 +15,12 @@
 #else
 #define ACCRETE_HOST_DEVICE
 #endif
+
+// Where a program links the compiled part, long functions that are no templates lie in it, and headers only declare
+// them. Their bodies are in headers detail/*_body.hpp, which say ACCRETE_INLINE: read by the headers that declare
+// them, or else by the compiled part alone.
+#if defined(ACCRETE_COMPILED)
+#define ACCRETE_INLINE
+#else
+#define ACCRETE_INLINE inline
+#endif

@@ -1,19 +1,11 @@
 #pragma once
 #include "accrete/backend/backend.hpp"
 #include "accrete/cpu/context.hpp"
-// The operations.
-#include "accrete/cpu/arithmetic.hpp"
-#include "accrete/cpu/attention.hpp"
-#include "accrete/cpu/attention_backward.hpp"
-#include "accrete/cpu/gemm_eigen.hpp"
-#include "accrete/cpu/gemm_onednn.hpp"
-#include "accrete/cpu/linear.hpp"
-#include "accrete/cpu/logits.hpp"
-#include "accrete/cpu/losses.hpp"
-#include "accrete/cpu/norms.hpp"
-#include "accrete/cpu/optimizer.hpp"
-#include "accrete/cpu/positions.hpp"
-#include "accrete/cpu/swiglu.hpp"
+#if defined(ACCRETE_COMPILED)
+#include "accrete/cpu/declared.hpp"
+#else
+#include "accrete/cpu/operations.hpp"
+#endif
 
 /// The backend of a CPU's threads: matrix products from a provider (oneDNN where it was found, or Eigen, unless one is named), the rest
 /// from Eigen's arrays and vectorized loops.

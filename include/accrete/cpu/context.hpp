@@ -22,12 +22,39 @@ using default_gemm = onednn_gemm;
 using default_gemm = eigen_gemm;
 #endif
 
+template <class Scalar, class Gemm = default_gemm>
+class backend;
+
+namespace detail {
+
+template <class Gemm>
+char const* name_of() {
+  static std::string const text = std::string("cpu, products by ") + Gemm::name();
+  return text.c_str();
+}
+
+template <class T, class Gemm>
+bool multiplies_fast() {
+  return Gemm::template multiplies_fast<T>();
+}
+
+/// Whether the operations of a backend are in reach: all, or those of the compiled part.
+template <class Backend>
+#if defined(ACCRETE_COMPILED)
+inline constexpr bool has_bodies =
+    std::same_as<Backend, backend<float>> || std::same_as<Backend, backend<bfloat16>>;
+#else
+inline constexpr bool has_bodies = true;
+#endif
+
+}  // namespace detail
+
 /// The CPU backend's context: how many threads work, and the scratch that operations need between their own
 /// lines. Matrix products come from Gemm, everything else from Eigen arrays and loops that the compiler
 /// vectorizes. With bfloat16, matrices and what meets them are stored in it, and everything else is float: sums,
 /// residual streams, statistics, losses, gradients of weights, the optimizer's state. Results repeat bit by bit for the same number of threads. One object serves one calling thread
 /// at a time.
-template <class Scalar, class Gemm = default_gemm>
+template <class Scalar, class Gemm>
 class backend {
   static_assert(std::same_as<Scalar, float> || std::same_as<Scalar, double> || std::same_as<Scalar, bfloat16>,
                 "[accrete] cpu::backend: Scalar must be 'float', 'double' or 'bfloat16'");
@@ -39,15 +66,17 @@ class backend {
   using space = mem::host;
   using gemm = Gemm;
 
-  static char const* name() {
-    static std::string const text = std::string("cpu, products by ") + Gemm::name();
-    return text.c_str();
-  }
+  static char const* name() { return detail::name_of<Gemm>(); }
+  /// Whether products of its matrices are no slower than those of float, on the processor it runs on.
+  static bool multiplies_fast() { return detail::multiplies_fast<Scalar, Gemm>(); }
 
   /// Works with all threads that OpenMP offers.
   backend() : backend(detail::available_threads()) {}
   /// Works with `threads` threads; throws config_error unless at least 1.
   explicit backend(int threads) : threads_(threads) {
+    static_assert(detail::has_bodies<backend>,
+                  "[accrete] cpu::backend: the compiled part has the formats 'float' and 'bfloat16' with the default "
+                  "Gemm. For others link accrete::accrete instead. See docs/compiling.md");
     if (threads < 1) {
       throw config_error("cpu::backend", std::to_string(threads) + " threads", "at least 1");
     }

@@ -7,12 +7,20 @@
 #include "accrete/backend/check.hpp"
 #include "accrete/backend/types.hpp"
 #include "accrete/cpu/context.hpp"
+#include "accrete/cpu/gemm_provider.hpp"
 #include "accrete/cpu/parallel.hpp"
 #include "accrete/cpu/staging.hpp"
 
 namespace accrete::inline v0::cpu {
 
 namespace detail {
+
+// Not as a constraint: what it looks at need not be there where an operation is declared alone.
+template <class T, class R, class Gemm>
+constexpr void check_provider() {
+  static_assert(gemm_provider<Gemm, T, R>,
+                "[accrete] cpu::backend: Gemm must multiply its numbers. See accrete/cpu/gemm_provider.hpp");
+}
 
 /// [m, k] times [k, n].
 template <class T, class Gemm>
@@ -23,6 +31,7 @@ timed_operation time_product(backend<T, Gemm> const& ctx, char const* name, inde
 
 template <class R, class T, class Gemm>
 void multiply_linear(backend<T, Gemm> const& ctx, view<T const, 2> x, view<T const, 2> w, view<R, 2> y, store how) {
+  check_provider<T, R, Gemm>();
   check::shape("linear", "x", x, {y.rows(), w.columns()});
   check::shape("linear", "y", y, {x.rows(), w.rows()});
   auto const timing = time_product(ctx, "linear", x.rows(), w.rows(), w.columns());
@@ -31,6 +40,7 @@ void multiply_linear(backend<T, Gemm> const& ctx, view<T const, 2> x, view<T con
 
 template <class R, class T, class Gemm>
 void multiply_back(backend<T, Gemm> const& ctx, view<T const, 2> dy, view<T const, 2> w, view<R, 2> dx, store how) {
+  check_provider<T, R, Gemm>();
   check::shape("linear_backward_input", "dy", dy, {dx.rows(), w.rows()});
   check::shape("linear_backward_input", "dx", dx, {dy.rows(), w.columns()});
   auto const timing = time_product(ctx, "linear_backward_input", dy.rows(), w.columns(), w.rows());
@@ -40,12 +50,12 @@ void multiply_back(backend<T, Gemm> const& ctx, view<T const, 2> dy, view<T cons
 }  // namespace detail
 
 /// y [T, out] (store) = x [T, in] w [out, in]^T. Throws shape_error.
-template <class T, gemm_provider<T> Gemm>
+template <class T, class Gemm>
 void linear(backend<T, Gemm> const& ctx, args::in2<T> x, args::in2<T> w, args::out2<T> y, store how) {
   detail::multiply_linear<T>(ctx, x, w, y, how);
 }
 /// The same into the wider format that sums are taken in.
-template <class T, gemm_provider<T> Gemm>
+template <class T, class Gemm>
   requires stored_narrow<T>
 void linear(backend<T, Gemm> const& ctx, args::in2<T> x, args::in2<T> w, args::out2<computed_as<T>> y,
             store how) {
@@ -53,13 +63,13 @@ void linear(backend<T, Gemm> const& ctx, args::in2<T> x, args::in2<T> w, args::o
 }
 
 /// dx [T, in] (store) = dy [T, out] w [out, in]. Throws shape_error.
-template <class T, gemm_provider<T> Gemm>
+template <class T, class Gemm>
 void linear_backward_input(backend<T, Gemm> const& ctx, args::in2<T> dy, args::in2<T> w, args::out2<T> dx,
                            store how) {
   detail::multiply_back<T>(ctx, dy, w, dx, how);
 }
 /// The same into the wider format that sums are taken in.
-template <class T, gemm_provider<T> Gemm>
+template <class T, class Gemm>
   requires stored_narrow<T>
 void linear_backward_input(backend<T, Gemm> const& ctx, args::in2<T> dy, args::in2<T> w,
                            args::out2<computed_as<T>> dx, store how) {
@@ -67,9 +77,10 @@ void linear_backward_input(backend<T, Gemm> const& ctx, args::in2<T> dy, args::i
 }
 
 /// dw [out, in] (store) = dy [T, out]^T x [T, in], in the format that sums are taken in. Throws shape_error.
-template <class T, gemm_provider<T> Gemm>
+template <class T, class Gemm>
 void linear_backward_weight(backend<T, Gemm> const& ctx, args::in2<T> dy, args::in2<T> x,
                             args::out2<computed_as<T>> dw, store how) {
+  detail::check_provider<T, computed_as<T>, Gemm>();
   check::shape("linear_backward_weight", "dy", dy, {x.rows(), dw.rows()});
   check::shape("linear_backward_weight", "dw", dw, {dy.columns(), x.columns()});
   auto const timing = detail::time_product(ctx, "linear_backward_weight", dw.rows(), dw.columns(), x.rows());

@@ -9,7 +9,6 @@
 #include "accrete/backend/types.hpp"
 #include "accrete/cpu/array.hpp"
 #include "accrete/cpu/context.hpp"
-#include "accrete/cpu/gemm_provider.hpp"
 #include "accrete/cpu/halves.hpp"
 #include "accrete/cpu/linear.hpp"
 #include "accrete/cpu/parallel.hpp"
@@ -46,7 +45,7 @@ inline void store_relative(float origin, float const* from, index_t n, bool far,
 
 /// x [n, D], head [V, D], targets [n] -> logits [n, V] = x head^T. In half, each row is relative to the logit
 /// of its target: a softmax does not see it, and what counts lies where half is finest. Throws shape_error.
-template <class T, gemm_provider<T> Gemm>
+template <class T, class Gemm>
 void head_logits(backend<T, Gemm> const& ctx, args::in2<T> x, args::in2<T> head, args::ids<> targets,
                  args::out2<logits_as<T>> logits) {
   using real = computed_as<T>;
@@ -55,6 +54,7 @@ void head_logits(backend<T, Gemm> const& ctx, args::in2<T> x, args::in2<T> head,
   if constexpr (std::same_as<logits_as<T>, real>) {
     linear(ctx, x, head, logits, store::replace);
   } else {
+    detail::check_provider<T, real, Gemm>();
     check::shape("head_logits", "x", x, {logits.rows(), head.columns()});
     check::shape("head_logits", "logits", logits, {x.rows(), head.rows()});
     auto const timing = detail::time_product(ctx, "head_logits", x.rows(), head.rows(), head.columns());

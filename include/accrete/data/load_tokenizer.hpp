@@ -1,21 +1,16 @@
 #pragma once
 #include <filesystem>
-#include <system_error>
 
-#include "accrete/data/gguf_tokenizer.hpp"
-#include "accrete/data/hf_tokenizer.hpp"
 #include "accrete/data/tokenizer.hpp"
-#include "accrete/io/gguf.hpp"
 
 namespace accrete::inline v0::data {
 
 /// The tokenizer of a GGUF file, a Hugging Face directory or a tokenizer.json, without the model. Throws
 /// `io_error` that names the file.
-[[nodiscard]] inline tokenizer load_tokenizer(std::filesystem::path const& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored) || path.extension() == ".json")
-    return tokenizer(tokenizer_spec_from_hf(path));
-  return tokenizer(tokenizer_spec_from_gguf(io::gguf_file(path)));
-}
+[[nodiscard]] tokenizer load_tokenizer(std::filesystem::path const& path);
 
 }  // namespace accrete::inline v0::data
+
+#if !defined(ACCRETE_COMPILED)
+#include "accrete/data/detail/load_tokenizer_body.hpp"
+#endif

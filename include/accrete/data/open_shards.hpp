@@ -16,6 +16,7 @@
 #include "accrete/data/cutting.hpp"
 #include "accrete/data/token_shard.hpp"
 #include "accrete/data/tokenizer.hpp"
+#include "accrete/io/json.hpp"
 #include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::data {

@@ -16,17 +16,12 @@
 
 #include "accrete/core/error.hpp"
 #include "accrete/data/byte_stream.hpp"
+#include "accrete/data/text_format.hpp"
 #include "accrete/data/utf8.hpp"
 #include "accrete/io/json.hpp"
 #include "accrete/io/message_text.hpp"
 
 namespace accrete::inline v0::data {
-
-/// How text is taken out of files.
-struct text_format {
-  std::string field = "text";                         ///< of a line of JSON
-  std::size_t max_text_bytes = std::size_t(1) << 30;  ///< of one text, or one line: what memory is asked for
-};
 
 /// Where a text begins: in which file of a list, at which byte of what is in it unpacked, in which line.
 struct text_position {

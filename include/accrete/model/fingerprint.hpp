@@ -3,13 +3,17 @@
 #include <type_traits>
 #include <utility>
 
-#include "accrete/core/format.hpp"
 #include "accrete/growth/schedule.hpp"
 #include "accrete/placement/norm_placement.hpp"
 #include "accrete/wiring/constants.hpp"
 #include "accrete/wiring/text.hpp"
 
 namespace accrete::inline v0::model {
+
+namespace detail {
+/// The fewest digits that come back to the same bits.
+std::string number_text(double value);
+}  // namespace detail
 
 /// What a stack computes from its weights, as text: the equation of every layer with the values of its
 /// constants, and the ends.
@@ -21,14 +25,14 @@ std::string wiring_fingerprint(int num_layers, int final_depth) {
     wiring::site const where{l, final_depth};
     auto layer = wiring::with_program(placement::layer_of<P>{}, where, [&]<class Program>(Program) {
       auto words = wiring::text<Program>();
-      for (double const constant : wiring::constants_at<Program>(where)) words += fmt::format(" {}", constant);
+      for (double const constant : wiring::constants_at<Program>(where)) words += " " + detail::number_text(constant);
       return words;
     });
-    if (layer != last) text += fmt::format("from {}: {}; ", l, layer);
+    if (layer != last) text += "from " + std::to_string(l) + ": " + layer + "; ";
     last = std::move(layer);
   }
-  return text + fmt::format("ends {} and {}", wiring::equation_text(P::boundary.entry),
-                            wiring::equation_text(P::boundary.readout));
+  return text + "ends " + wiring::equation_text(P::boundary.entry) + " and " +
+         wiring::equation_text(P::boundary.readout);
 }
 
 /// Everything of a placement that changes numbers, as text: wiring, head norms, init. A policy that was edited
@@ -36,27 +40,25 @@ std::string wiring_fingerprint(int num_layers, int final_depth) {
 template <norm_placement P>
 std::string fingerprint(int depth) {
   std::string text =
-      wiring_fingerprint<P>(depth, depth) + fmt::format("; head norms {}", int(placement::head_norms_of<P>()));
+      wiring_fingerprint<P>(depth, depth) + "; head norms " + std::to_string(int(placement::head_norms_of<P>()));
   std::string last;
   for (int l = 0; l < depth; ++l) {
     std::string init;
     for (auto role :
          {placement::weight_role::query, placement::weight_role::value,
           placement::weight_role::attention_output, placement::weight_role::gate, placement::weight_role::down})
-      init += fmt::format(" {}", placement::init_std<P>(role, 1000, 500, {l, depth}));
-    if (init != last) text += fmt::format("; init from {}:{}", l, init);
+      init += " " + detail::number_text(placement::init_std<P>(role, 1000, 500, {l, depth}));
+    if (init != last) text += "; init from " + std::to_string(l) + ":" + init;
     last = std::move(init);
   }
   return text;
 }
 
 /// Everything of a plan that changes numbers.
-inline std::string fingerprint(growth::plan_view plan) {
-  std::string text = fmt::format("{} x {}, text {}:", plan.num_blocks, plan.layers_per_block, int(plan.data));
-  for (auto const& p : plan.phases)
-    text += fmt::format(" ({} {} {} {} {} {})", p.length, p.active_blocks, int(p.what), int(p.optimizer),
-                        int(p.rate), int(p.data));
-  return text;
-}
+std::string fingerprint(growth::plan_view plan);
 
 }  // namespace accrete::inline v0::model
+
+#if !defined(ACCRETE_COMPILED)
+#include "accrete/model/detail/fingerprint_body.hpp"
+#endif

@@ -5,15 +5,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 
 #include "accrete/core/error.hpp"
-#include "accrete/data/gguf_tokenizer.hpp"
-#include "accrete/data/hf_tokenizer.hpp"
-#include "accrete/io/gguf_weights.hpp"
+#include "accrete/data/tokenizer.hpp"
 #include "accrete/io/message_text.hpp"
+#include "accrete/io/weight_source.hpp"
 #include "accrete/io/weights.hpp"
 #include "accrete/model/fingerprint.hpp"
 #include "accrete/model/teacher.hpp"
@@ -47,6 +45,10 @@ void require_wiring(io::model_config const& c, std::filesystem::path const& path
   if (c.wiring != all) refuse(c.wiring, all);  // the same equation with other constants, or between other ends
 }
 
+/// The tokenizer beside some weights, where there is one. Throws io_error for one of more tokens than the model has
+/// rows.
+std::optional<data::tokenizer> tokenizer_of(io::weight_source const& source, std::filesystem::path const& path);
+
 }  // namespace model::detail
 
 /// Opens a GGUF file (with the tokenizer inside it) or a Hugging Face directory (with its tokenizer.json, where
@@ -59,20 +61,14 @@ teacher<B> load_teacher(std::filesystem::path const& path, B ctx = {}, index_t m
                         P placement = {}) {
   auto const source = io::open_weights(path);
   model::detail::require_wiring<P>(source->config, path);
-  std::optional<data::tokenizer> words;
-  std::error_code ignored;
-  if (auto const* const gguf = dynamic_cast<io::gguf_weights const*>(source.get()))
-    words.emplace(data::tokenizer_spec_from_gguf(gguf->file()));
-  else if (std::filesystem::exists(path / "tokenizer.json", ignored))
-    words.emplace(data::tokenizer_spec_from_hf(path));
-  if (words && words->vocab_size() > source->config.vocab_size)
-    throw io_error("load_teacher " + io::path_text(path),
-                   "a tokenizer of " + std::to_string(words->vocab_size()) + " tokens",
-                   "at most the model's " + std::to_string(source->config.vocab_size),
-                   "the tokenizer is another model's");
+  auto words = model::detail::tokenizer_of(*source, path);
   index_t const made_for = source->config.max_position_embeddings;
   index_t const positions = made_for > 0 ? (std::min)(max_positions, made_for) : max_positions;
   return teacher<B>(std::move(ctx), *source, std::move(words), positions, placement);
 }
 
 }  // namespace accrete::inline v0
+
+#if !defined(ACCRETE_COMPILED)
+#include "accrete/model/detail/load_teacher_body.hpp"
+#endif

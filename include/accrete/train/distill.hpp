@@ -1,12 +1,7 @@
 #pragma once
-#include <cctype>
 #include <filesystem>
-#include <string>
 #include <utility>
 
-#include "accrete/core/error.hpp"
-#include "accrete/io/atomic_file.hpp"
-#include "accrete/train/log_lines.hpp"
 #include "accrete/train/prepared_text.hpp"
 #include "accrete/train/trainer.hpp"
 
@@ -15,17 +10,7 @@ namespace accrete::inline v0 {
 /// A run that is over, with what is needed to write it down.
 struct distilled : train::run_result {
   /// Writes `folder`/<student>_seed<n>.jsonl: one line for each update and evaluation. Whole or not there.
-  void write(std::filesystem::path const& folder) const {
-    std::error_code failed;
-    std::filesystem::create_directories(folder, failed);
-    std::string lines;
-    for (auto const& r : steps) lines += train::to_json(r).dump() + "\n";
-    for (auto const& r : evaluations) lines += train::to_json(r).dump() + "\n";
-    std::string name = student;
-    for (char& c : name)
-      if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-    io::write_atomically(folder / (name + "_seed" + std::to_string(seed) + ".jsonl"), lines);
-  }
+  void write(std::filesystem::path const& folder) const;
 };
 
 /// Distils `s` from `t` on a text, along the student's whole schedule: splits off validation documents, asks
@@ -43,3 +28,7 @@ distilled distill(model::grown_model<B>& s, teacher<B>& t, data::corpus const& t
 }
 
 }  // namespace accrete::inline v0
+
+#if !defined(ACCRETE_COMPILED)
+#include "accrete/train/detail/distill_body.hpp"
+#endif

@@ -2,11 +2,12 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "accrete/core/view.hpp"
@@ -20,12 +21,12 @@ namespace accrete::inline v0::train {
 
 namespace detail {
 
-template <std::size_t N>
-std::string joined(std::array<char const*, N> const& names) {
-  std::string text;
-  for (char const* name : names) text += (text.empty() ? "" : " ") + std::string(name);
-  return text;
-}
+/// How often a parameter was updated, by its name.
+using update_count = std::pair<std::string, std::int64_t>;
+
+/// What a checkpoint's metadata say, but for the checksum over them and all tensors.
+std::map<std::string, std::string> checkpoint_metadata(run_facts const& facts, run_state const& s,
+                                                       std::vector<update_count> const& updates);
 
 }  // namespace detail
 
@@ -47,31 +48,14 @@ void write_checkpoint(std::filesystem::path const& path, run_facts const& facts,
   };
   add_rows(detail::steps_tensor, steps);
   add_rows(detail::evaluations_tensor, evaluations);
-  auto updates = nlohmann::ordered_json::object();
+  std::vector<detail::update_count> updates;
   for (auto const* p : parameters) {
     detail::append_tensors(tensors, *p);
-    if (p->trainable()) updates[p->name()] = p->updates;
+    if (p->trainable()) updates.emplace_back(p->name(), p->updates);
   }
   std::sort(tensors.begin(), tensors.end(), [](auto const& a, auto const& b) { return a.name < b.name; });
 
-  auto fact_text = nlohmann::ordered_json::object();
-  for (auto const& f : facts) fact_text[f.key] = f.value;
-  nlohmann::ordered_json const place{{"phase", s.phase},
-                                     {"phase_step", s.phase_step},
-                                     {"epoch", s.order.epoch},
-                                     {"position", s.order.position},
-                                     {"seen", s.seen},
-                                     {"total_tokens", s.counts.total},
-                                     {"unique_tokens", s.counts.unique},
-                                     {"active_layer_tokens", s.counts.active_layer},
-                                     {"skipped", s.result.skipped},
-                                     {"seconds", s.result.seconds}};
-  std::map<std::string, std::string> metadata{{"format", detail::checkpoint_format},
-                                              {"facts", fact_text.dump()},
-                                              {"place", place.dump()},
-                                              {"updates", updates.dump()},
-                                              {detail::steps_tensor, detail::joined(step_columns)},
-                                              {detail::evaluations_tensor, detail::joined(evaluation_columns)}};
+  auto metadata = detail::checkpoint_metadata(facts, s, updates);
   metadata["checksum"] = detail::checksum(metadata, tensors);
 
   io::safetensors_writer out(path);
@@ -86,3 +70,7 @@ void write_checkpoint(std::filesystem::path const& path, run_facts const& facts,
 }
 
 }  // namespace accrete::inline v0::train
+
+#if !defined(ACCRETE_COMPILED)
+#include "accrete/train/detail/write_checkpoint_body.hpp"
+#endif

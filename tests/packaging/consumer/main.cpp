@@ -1,5 +1,8 @@
 // A program of somebody else, with something of every library that the headers want linked.
 #include <accrete/accrete.hpp>
+#include <accrete/data/normal_form.hpp>
+#include <accrete/data/split_step.hpp>
+#include <accrete/data/word_splitter.hpp>
 
 #include <cstdio>
 #include <string>
