@@ -1,6 +1,7 @@
 // Text to token shards, once, so that training starts at once however much there is.
 //   prepare --tokenizer Qwen3-0.6B/ --text fineweb/ --length 2048 --out shards/
 #include <accrete/core/error.hpp>
+#include <accrete/core/format.hpp>
 #include <accrete/data/load_tokenizer.hpp>
 #include <accrete/data/prepare.hpp>
 #include <accrete/io/writable_folder.hpp>

@@ -77,6 +77,6 @@ int main(int argc, char** argv) {
   declare(app, o);
   CLI11_PARSE(app, argc, argv);
   if (o.quick) make_quick(app, o);
-  bool const narrow = o.dtype == "bf16" || (o.dtype == "auto" && bf16::gemm::multiplies_fast<ac::bfloat16>());
+  bool const narrow = o.dtype == "bf16" || (o.dtype == "auto" && bf16::multiplies_fast());
   return options::guarded([&] { return narrow ? run_study<bf16>(std::move(o)) : run_study<f32>(std::move(o)); });
 }

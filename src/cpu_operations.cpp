@@ -69,5 +69,7 @@ OPERATIONS(bfloat16, float)
 WIDER_OPERATIONS(bfloat16, float)
 
 template char const* detail::name_of<default_gemm>();
+template bool detail::multiplies_fast<float, default_gemm>();
+template bool detail::multiplies_fast<bfloat16, default_gemm>();
 
 }  // namespace accrete::inline v0::cpu

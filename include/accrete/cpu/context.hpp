@@ -33,6 +33,11 @@ char const* name_of() {
   return text.c_str();
 }
 
+template <class T, class Gemm>
+bool multiplies_fast() {
+  return Gemm::template multiplies_fast<T>();
+}
+
 /// Whether the operations of a backend are in reach: all, or those of the compiled part.
 template <class Backend>
 #if defined(ACCRETE_COMPILED)
@@ -61,6 +66,8 @@ class backend {
   using gemm = Gemm;
 
   static char const* name() { return detail::name_of<Gemm>(); }
+  /// Whether products of its matrices are no slower than those of float, on the processor it runs on.
+  static bool multiplies_fast() { return detail::multiplies_fast<Scalar, Gemm>(); }
 
   /// Works with all threads that OpenMP offers.
   backend() : backend(detail::available_threads()) {}

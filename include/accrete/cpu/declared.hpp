@@ -153,6 +153,8 @@ void adamw(backend<T, Gemm> const& ctx, args::out1<computed_as<T>> parameter,
            args::out1<computed_as<T>> second, adamw_step step, args::out1<T> stored = {});
 
 extern template char const* detail::name_of<default_gemm>();
+extern template bool detail::multiplies_fast<float, default_gemm>();
+extern template bool detail::multiplies_fast<bfloat16, default_gemm>();
 
 }  // namespace accrete::inline v0::cpu
 #endif
