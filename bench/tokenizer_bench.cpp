@@ -18,6 +18,7 @@
 #include "accrete/data/gguf_tokenizer.hpp"
 #include "accrete/data/hf_tokenizer.hpp"
 #include "accrete/data/text_files.hpp"
+#include "accrete/data/tokenizer.hpp"
 
 namespace ac = accrete;
 

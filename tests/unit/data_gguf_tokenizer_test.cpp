@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "accrete/data/gguf_tokenizer.hpp"
+#include "accrete/data/tokenizer.hpp"
 #include "reference/tokenizer_ids.hpp"
 #include "support/catch.hpp"
 #include "support/random_text.hpp"
