@@ -33,7 +33,7 @@ template <class T, class Z>
 T largest(Z const* z, index_t n, T least) {
   lanes_of<T> top = lanes_of<T>::Constant(lane_count, least);
   index_t i = 0;
-  for (; i + lane_count <= n; i += lane_count) top = load_lanes<lanes_of<T>>(z + i, lane_count).max(top);
+  for (; i + lane_count <= n; i += lane_count) top = (load_lanes<lanes_of<T>>(z + i, lane_count).max)(top);
   T all = top.maxCoeff();
   for (; i < n; ++i) all = (std::max)(all, T(z[i]));
   return all;

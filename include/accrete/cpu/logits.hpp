@@ -33,12 +33,12 @@ struct logit_blocks {
   }
 };
 
-/// to [n] = from [n] - origin, n at most a block's width; past the caches where `far`.
-inline void store_relative(float origin, float const* from, index_t n, bool far, half* to) {
-  if (!far) return convert_from(origin, from, n, to);
-  alignas(64) std::array<half, std::size_t(logit_blocks::widest)> near;
-  convert_from(origin, from, n, near.data());
-  stream_copy(near.data(), n, to);
+/// to [n] = from [n] - origin, n at most a block's width.
+inline void store_relative(float origin, float const* from, index_t n, bool past_caches, half* to) {
+  if (!past_caches) return convert_from(origin, from, n, to);
+  alignas(64) std::array<half, std::size_t(logit_blocks::widest)> placed;
+  convert_from(origin, from, n, placed.data());
+  stream_copy(placed.data(), n, to);
 }
 
 }  // namespace detail
@@ -59,7 +59,7 @@ void head_logits(backend<T, Gemm> const& ctx, args::in2<T> x, args::in2<T> head,
     check::shape("head_logits", "logits", logits, {x.rows(), head.rows()});
     auto const timing = detail::time_product(ctx, "head_logits", x.rows(), head.rows(), head.columns());
     detail::logit_blocks const cut(logits.rows(), logits.columns());
-    bool const far = detail::is_far(logits);
+    bool const past_caches = detail::is_far(logits);
     constexpr index_t room = detail::logit_blocks::widest * detail::logit_blocks::highest;
     real* const rooms = ctx.template scratch<real>(ctx.threads() * room + x.rows());
     real* const origins = rooms + ctx.threads() * room;  // [n]
@@ -74,7 +74,7 @@ void head_logits(backend<T, Gemm> const& ctx, args::in2<T> x, args::in2<T> head,
                                  product);
       for (index_t i = 0; i < rows.size(); ++i) {
         index_t const t = rows.first + i;
-        detail::store_relative(origins[t], product.row(i), columns.size(), far, logits.row(t) + columns.first);
+        detail::store_relative(origins[t], product.row(i), columns.size(), past_caches, logits.row(t) + columns.first);
       }
     });
   }

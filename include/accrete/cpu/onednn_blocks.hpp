@@ -63,13 +63,13 @@ inline bfloat16 const* dense_transposed(view<bfloat16 const, 2> x, index_t rows,
 /// c [m, n] (store) = the first m rows and n columns of `product`, which has rows of `columns`.
 template <class P, class R>
 void take_over(P const* product, index_t columns, store how, view<R, 2> c) {
-  bool const far = is_far(c);
+  bool const past_caches = is_far(c);
   for (index_t i = 0; i < c.rows(); ++i) {
     P const* const from = product + i * columns;
     R* const to = c.row(i);
     if (how == store::replace) {
       if constexpr (std::same_as<P, R>)
-        if (far) {
+        if (past_caches) {
           stream_copy(from, c.columns(), to);
           continue;
         }
