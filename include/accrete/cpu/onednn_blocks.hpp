@@ -94,7 +94,9 @@ bool multiply_block_as(operand of_a, operand of_b, store how, view<bfloat16 cons
   index_t const m = round_up(c.rows(), c.rows() > 64 ? 32 : 16);
   index_t const n = round_up(c.columns(), c.columns() > 64 ? 64 : 16);
   index_t const k = of_a == operand::as_is ? a.columns() : a.rows();
-  bool const straight = std::same_as<P, R> && c.contiguous() && m == c.rows() && n == c.columns();
+  // A gradient of weights is seldom in a cache, and this code reads what it adds to a tile at a time.
+  bool const in_cache = how == store::replace || of_a == operand::as_is;
+  bool const straight = in_cache && std::same_as<P, R> && c.contiguous() && m == c.rows() && n == c.columns();
   index_t const parts = wide ? (k + longest - 1) / longest : 1;
   bool const adds = straight && how == store::add;
   auto const terms = [&](index_t part) { return part_of(k, part, parts, 64); };
