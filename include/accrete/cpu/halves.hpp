@@ -25,6 +25,11 @@ inline void convert(half const* from, index_t n, float* to) {
   for (; done < n; ++done) to[done] = from[done];
 }
 
+inline float const* widen(half const* x, index_t n, float* room) {
+  convert(x, n, room);
+  return room;
+}
+
 /// to [n] = from [n] - origin, rounded to the nearest.
 inline void convert_from(float origin, float const* from, index_t n, half* to) {
   index_t done = 0;

@@ -12,6 +12,7 @@
 #include "accrete/cpu/array.hpp"
 #include "accrete/cpu/context.hpp"
 #include "accrete/cpu/exponentials.hpp"
+#include "accrete/cpu/halves.hpp"
 #include "accrete/cpu/parallel.hpp"
 #include "accrete/cpu/staging.hpp"
 #include "accrete/cpu/stream.hpp"

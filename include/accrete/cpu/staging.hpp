@@ -6,7 +6,6 @@
 #include "accrete/core/bfloat16.hpp"
 #include "accrete/core/half.hpp"
 #include "accrete/core/view.hpp"
-#include "accrete/cpu/halves.hpp"
 
 /// Numbers are stored in one format and computed with in another. What converts them is nothing where the two
 /// are the same; where bfloat16 is stored, they go through a buffer of floats that the caller holds.
@@ -67,10 +66,6 @@ T const* widen(T const* x, index_t, T*) {
   return x;
 }
 inline float const* widen(bfloat16 const* x, index_t n, float* room) {
-  convert(x, n, room);
-  return room;
-}
-inline float const* widen(half const* x, index_t n, float* room) {
   convert(x, n, room);
   return room;
 }
