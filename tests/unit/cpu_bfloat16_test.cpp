@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <tuple>
 #include <vector>
 
 #include "accrete/cpu/backend.hpp"
@@ -13,6 +12,7 @@
 #include "accrete/reference/backend.hpp"
 #include "support/agreement.hpp"
 #include "support/catch.hpp"
+#include "support/providers.hpp"
 
 namespace ac = accrete;
 using ac::bfloat16;
@@ -22,6 +22,7 @@ using ac::store;
 using test::distance;
 using test::matrix;
 using test::normal;
+using test::providers;
 using test::widened;
 
 namespace {
@@ -29,12 +30,6 @@ namespace {
 ac::reference::backend<double> const oracle;
 /// Half a unit in the last of eight bits, and a little for what is computed before.
 constexpr double rounding = 1.05 / 512;
-
-#if defined(ACCRETE_WITH_ONEDNN)
-using providers = std::tuple<ac::cpu::eigen_gemm, ac::cpu::onednn_gemm>;
-#else
-using providers = std::tuple<ac::cpu::eigen_gemm>;
-#endif
 
 }  // namespace
 

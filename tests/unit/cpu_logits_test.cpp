@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <tuple>
 #include <vector>
 
 #include "accrete/core/error.hpp"
@@ -14,6 +13,7 @@
 #include "accrete/reference/backend.hpp"
 #include "support/agreement.hpp"
 #include "support/catch.hpp"
+#include "support/providers.hpp"
 
 namespace ac = accrete;
 using ac::bfloat16;
@@ -22,17 +22,12 @@ using ac::index_t;
 using test::distance;
 using test::matrix;
 using test::normal;
+using test::providers;
 using test::widened;
 
 namespace {
 
 ac::reference::backend<double> const oracle;
-
-#if defined(ACCRETE_WITH_ONEDNN)
-using providers = std::tuple<ac::cpu::eigen_gemm, ac::cpu::onednn_gemm>;
-#else
-using providers = std::tuple<ac::cpu::eigen_gemm>;
-#endif
 
 /// Every place in turn, each third without a target.
 std::vector<std::int32_t> targets_of(index_t rows, index_t vocabulary) {
