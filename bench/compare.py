@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 import table
-from measurements import HERE, Failed, Measurements, flops, gemm, seconds, tokens_per_second, way_of
+from measurements import HERE, PRECISIONS, Failed, Measurements, flops, gemm, seconds, tokens_per_second, way_of
 from table import mib, row
 
 DTYPES = ("f32", "bf16")
@@ -92,6 +92,22 @@ def cached_rows(m):
                         tokens_per_second(cached) / tokens_per_second(peer),
                         f"shorter by 0.9 of the trunk's {trunk:.0%} of operations or more", saved >= 0.9 * trunk))
     return rows
+
+
+def study_rows(m):
+    """The whole of it: our process from its start to its tables, PyTorch without the compilation of its graphs."""
+    m.our_study()
+    ways = {precision: m.peer_study(precision) for precision in PRECISIONS["bf16"]}
+    fastest = min(ways, key=lambda precision: seconds(ways[precision]))
+    for _ in range(1, m.turns):
+        m.our_study(again=True)
+        m.peer_study(fastest, again=True)
+    ours, peer = m.our_study(), m.peer_study(fastest)
+    updates = sum(cell["updates"] for cell in ours["cells"].values())
+    return [row(f"study of 2 x 2 cells, {updates} updates of 256 tokens, teacher cached, bf16",
+                f"{seconds(ours):.0f} s from the program's start",
+                f"{seconds(peer):.0f} s ({way_of(peer)}), and {peer['compiling']:.0f} s of compiling; final losses equal to "
+                f"{peer['error']:.0e}", seconds(peer) / seconds(ours))]
 
 
 def threads_rows(m):
@@ -174,7 +190,7 @@ def compile_rows(m):
 
 
 GROUPS = {f"step-{v}-{d}": lambda m, v=v, d=d: step_rows(m, v, d) for v, d in STEP_GOALS}
-GROUPS.update({"gemm": gemm_rows, "memory": memory_rows, "cached": cached_rows, "threads": threads_rows,
+GROUPS.update({"gemm": gemm_rows, "memory": memory_rows, "cached": cached_rows, "study": study_rows, "threads": threads_rows,
                "attention": attention_rows, "operations": streaming_rows, "scaling": scaling_rows,
                "compile-time": compile_rows})
 

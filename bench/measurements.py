@@ -8,6 +8,8 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+CACHE = os.environ.get("ACCRETE_CACHE") or os.path.expanduser("~/.cache/accrete")
+TEACHER = os.path.join(CACHE, "SmolLM2-135M-Instruct.Q4_1.gguf")
 PRECISIONS = {"f32": ["full"], "bf16": ["autocast", "pure"]}
 SMALL = ["--vocabulary", "1000", "--width", "192", "--teacher-layers", "3", "--documents", "4", "--length", "64"]
 
@@ -150,6 +152,64 @@ class Measurements:
         program = [sys.executable, os.path.join(HERE, "peer.py"), "attention"] if peers else ours
         key = ("peer" if peers else "ours", "attention", documents, dtype)
         return self.measure(key, [*program, "--documents", documents, "--dtype", dtype], 2, again)
+
+    def study_inputs(self):
+        """The folder of the study that both run: its teacher, students, batches and text."""
+        steps = 8 if self.small else 32  # updates in a phase; of fewer, losses still leap
+        folder = os.path.join(self.work, f"study-{steps}")
+        mark = os.path.join(folder, "complete")
+        if not os.path.exists(mark):
+            self.say("writing the study's teacher, students and batches")
+            shutil.rmtree(folder, ignore_errors=True)
+            texts = [os.path.join(CACHE, "text", name) for name in ("perl-doc", "python3.11-doc")]
+            command = [os.path.join(self.bench, "study_export"), "--teacher", TEACHER, "--text", *texts, "--out", folder]
+            subprocess.run([*command, "--steps", str(steps)], check=True)
+            open(mark, "w").close()
+        return folder, steps
+
+    def our_study(self, again=False):
+        """The program as anybody starts it, from nothing: the teacher's states are made anew."""
+        key = ("ours", "study", "bf16")
+        if key in self.done and not again:
+            return self.done[key]
+        inputs, steps = self.study_inputs()
+        out = os.path.join(self.work, "study-run")
+        shutil.rmtree(out, ignore_errors=True)
+        command = [os.path.join(self.bench, "..", "examples", "study"), "--teacher", TEACHER, "--dtype", "bf16", "--threads", "2"]
+        command += ["--text", os.path.join(inputs, "text"), "--steps", str(steps), "--out", out, "--cache", out]
+        self.load = max(self.load, os.getloadavg()[0])
+        start = time.perf_counter()
+        ended = subprocess.run(command, env=dict(os.environ, OMP_NUM_THREADS="2"), capture_output=True, text=True)
+        took = time.perf_counter() - start
+        if ended.returncode != 0:
+            raise Failed(f"{' '.join(command)}\n{ended.stderr[-2000:]}")
+        cells = {}
+        for name in os.listdir(os.path.join(out, "cells")):
+            with open(os.path.join(out, "cells", name)) as f:
+                cell = json.load(f)
+            last = cell["evaluations"][-1]
+            cells[f"{cell['placement']}, {cell['schedule']}"] = {"updates": last["step"], "kd": last["kd"], "ce": last["ce"]}
+        self.say(f"{' '.join(key)}: {took:.1f} s")
+        seconds_before = self.done[key]["seconds"] if key in self.done else []
+        self.done[key] = {"seconds": [*seconds_before, took], "cells": cells}
+        return self.done[key]
+
+    def peer_study(self, precision, again=False):
+        """Its cells must end where ours do: equal weights, batches and rates, in another order of rounding."""
+        key = ("peer", "study", "bf16", precision)
+        if key in self.done and not again:
+            return self.done[key]
+        ours = self.our_study()["cells"]
+        command = [sys.executable, os.path.join(HERE, "peer_study.py"), "--export", self.study_inputs()[0], "--threads", "2"]
+        m = self.run([*command, "--how", "eager" if self.small else "compiled", "--precision", precision], 2)
+        m["error"] = max(abs(m["cells"][name]["ce"] / ours[name]["ce"] - 1) for name in ours)
+        if m["cells"].keys() != ours.keys() or m["error"] > 0.02:
+            raise Failed(f"peer_study.py: got {m['cells']}, expected losses within 2% of {ours}")
+        self.say(f"{' '.join(key)}: {seconds(m):.1f} s, and {m['compiling']:.0f} s of first calls")
+        if key in self.done:
+            m["seconds"] += self.done[key]["seconds"]
+        self.done[key] = m
+        return m
 
     def ways(self, vocabulary, dtype):
         """All that PyTorch offers, fastest first: eager and compiled, in each precision, and a chunked loss in the best."""

@@ -59,7 +59,10 @@ def gemm_rate(dtype):
 
 class Decoder(torch.nn.Module):
     """A Llama-type stack from a directory of Hugging Face's kind: tokens [B, T] -> what the head reads [B, T, D]. Products
-    that read the same input are one product."""
+    that read the same input are one product. The first `active` layers run."""
+
+    layer_norms = ("input_layernorm", "post_attention_layernorm")
+    end_norm_name = "model.norm"
 
     def __init__(self, folder, positions):
         super().__init__()
@@ -68,24 +71,30 @@ class Decoder(torch.nn.Module):
         weights = safetensors.torch.load_file(os.path.join(folder, "model.safetensors"))
         self.heads, self.kv_heads, self.head_dim = c["num_attention_heads"], c["num_key_value_heads"], c["head_dim"]
         self.eps, self.layers = c["rms_norm_eps"], c["num_hidden_layers"]
+        self.active = self.layers
         self.embedding = weights.pop("model.embed_tokens.weight")  # frozen
 
         def parameters(*names):
             joined = [[weights.pop(f"model.layers.{i}.{name}.weight") for name in names] for i in range(self.layers)]
             return torch.nn.ParameterList([torch.cat(part) if len(part) > 1 else part[0] for part in joined])
 
-        self.attention_norm = parameters("input_layernorm")
+        self.attention_norm, self.mlp_norm = map(parameters, self.layer_norms)
         self.qkv = parameters("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
         self.out = parameters("self_attn.o_proj")
-        self.mlp_norm = parameters("post_attention_layernorm")
         self.gate_up = parameters("mlp.gate_proj", "mlp.up_proj")
         self.down = parameters("mlp.down_proj")
-        self.final_norm = torch.nn.Parameter(weights.pop("model.norm.weight"))
-        self.head = torch.nn.Parameter(weights.pop("lm_head.weight"))
+        self.end_norm = torch.nn.Parameter(weights.pop(f"{self.end_norm_name}.weight"))
+        self.head = torch.nn.Parameter(weights.pop("lm_head.weight", self.embedding))
         assert not weights, sorted(weights)
-        frequencies = c["rope_theta"] ** (-torch.arange(0, self.head_dim, 2) / self.head_dim)
+        base = c["rope_theta"] if "rope_theta" in c else c["rotary"]["rope_theta"]
+        frequencies = base ** (-torch.arange(0, self.head_dim, 2) / self.head_dim)
         angles = torch.outer(torch.arange(positions), frequencies)  # [T, head_dim / 2]
         self.cosines, self.sines = angles.cos(), angles.sin()
+
+    def active_parameters(self):
+        """Of the layers that run, the end's norm and the head."""
+        lists = (self.attention_norm, self.qkv, self.out, self.mlp_norm, self.gate_up, self.down)
+        return [p for some in lists for p in some[:self.active]] + [self.end_norm, self.head]
 
     def rotated(self, x):  # [B, H, T, head_dim], halves of a head turned against each other
         first, second = x.chunk(2, -1)
@@ -95,18 +104,23 @@ class Decoder(torch.nn.Module):
     def norm(self, x, gain):
         return F.rms_norm(x, gain.shape, gain, self.eps)
 
+    def attention(self, i, x):
+        b, t, _ = x.shape
+        qkv = F.linear(x, self.qkv[i]).view(b, t, self.heads + 2 * self.kv_heads, self.head_dim).transpose(1, 2)
+        q, k, v = qkv.split((self.heads, self.kv_heads, self.kv_heads), 1)
+        mixed = F.scaled_dot_product_attention(self.rotated(q), self.rotated(k), v, is_causal=True, enable_gqa=True)
+        return F.linear(mixed.transpose(1, 2).reshape(b, t, -1), self.out[i])
+
+    def mlp(self, i, x):
+        gate, up = F.linear(x, self.gate_up[i]).chunk(2, -1)
+        return F.linear(F.silu(gate) * up, self.down[i])
+
     def forward(self, tokens):
-        b, t = tokens.shape
         x = F.embedding(tokens, self.embedding)
-        for i in range(self.layers):
-            qkv = F.linear(self.norm(x, self.attention_norm[i]), self.qkv[i])
-            qkv = qkv.view(b, t, self.heads + 2 * self.kv_heads, self.head_dim).transpose(1, 2)
-            q, k, v = qkv.split((self.heads, self.kv_heads, self.kv_heads), 1)
-            mixed = F.scaled_dot_product_attention(self.rotated(q), self.rotated(k), v, is_causal=True, enable_gqa=True)
-            x = x + F.linear(mixed.transpose(1, 2).reshape(b, t, -1), self.out[i])
-            gate, up = F.linear(self.norm(x, self.mlp_norm[i]), self.gate_up[i]).chunk(2, -1)
-            x = x + F.linear(F.silu(gate) * up, self.down[i])
-        return self.norm(x, self.final_norm)
+        for i in range(self.active):
+            x = x + self.attention(i, self.norm(x, self.attention_norm[i]))
+            x = x + self.mlp(i, self.norm(x, self.mlp_norm[i]))
+        return self.norm(x, self.end_norm)
 
 
 def losses(hidden, head, teacher_hidden, teacher_head, targets, count):
@@ -118,94 +132,96 @@ def losses(hidden, head, teacher_hidden, teacher_head, targets, count):
     return kd, F.nll_loss(student, targets, reduction="sum") / count
 
 
-class Step:
-    def __init__(self, a):
-        shard = safetensors.torch.load_file(os.path.join(a.export, "tokens.safetensors"))
-        documents = shard["offsets"].numel() - 1
-        self.tokens = shard["tokens"].long().view(documents, -1)  # [B, T], all of one length
-        self.targets = self.tokens[:, 1:].flatten()
-        self.count = self.targets.numel()
-        self.teacher = Decoder(os.path.join(a.export, "teacher"), self.tokens.shape[1]).requires_grad_(False)
-        self.student = Decoder(os.path.join(a.export, "student"), self.tokens.shape[1])
-        self.student.embedding = self.teacher.embedding
-        self.masters = None
+class Training:
+    """A student that learns from a teacher, in a precision and by a way of running; weights are theirs as they come."""
+
+    def __init__(self, teacher, student, a):
+        self.teacher, self.student = teacher.requires_grad_(False), student
+        student.embedding = teacher.embedding
         narrow = a.dtype == "bf16"
         self.pure = narrow and a.precision == "pure"
+        self.autocast = narrow and not self.pure
         if narrow:
-            for p in self.teacher.parameters():
+            for p in teacher.parameters():
                 if self.pure or p.dim() > 1:  # the fused norm wants a gain in the dtype of what it scales
                     p.data = p.data.to(torch.bfloat16)
-        trained = list(self.student.parameters())
         if self.pure:
-            self.teacher.embedding = self.student.embedding = self.teacher.embedding.to(torch.bfloat16)
-            self.masters = [p.detach().clone().requires_grad_() for p in trained]
-            self.student.to(torch.bfloat16)
-            trained = self.masters
-        self.autocast = narrow and not self.pure
-        self.optimizer = torch.optim.AdamW(trained, lr=1e-4, betas=(0.9, 0.95), eps=1e-8, weight_decay=0, fused=True)
-        self.trained = trained
+            teacher.embedding = student.embedding = teacher.embedding.to(torch.bfloat16)
+            masters = {p: p.detach().clone().requires_grad_() for p in student.parameters()}
+            student.to(torch.bfloat16)
+            self.masters = dict(zip(student.parameters(), masters.values()))
         self.chunked = a.loss == "chunked"
         compiled = torch.compile if a.how == "compiled" else lambda f, **_: f
         self.whole = compiled(self.whole_losses, dynamic=False)
         self.piece = compiled(losses, dynamic=False)
-        self.student_rows = compiled(lambda: self.rows(self.student), dynamic=False)
-        self.teacher_rows = compiled(lambda: self.rows(self.teacher), dynamic=False)
-        self.cached = None
-        if a.teacher == "cached":
-            with torch.no_grad(), self.precision():
-                self.cached = self.rows(self.teacher)
+        self.student_rows = compiled(lambda tokens: self.rows(self.student, tokens), dynamic=False)
+        self.teacher_rows = compiled(lambda tokens: self.rows(self.teacher, tokens), dynamic=False)
+
+    def start(self, learning_rate, clip):
+        """Moments from zero, of what is active."""
+        self.clip = clip
+        self.active = self.student.active_parameters()
+        self.trained = [self.masters[p] for p in self.active] if self.pure else self.active
+        self.optimizer = torch.optim.AdamW(self.trained, lr=learning_rate, betas=(0.9, 0.95), eps=1e-8, weight_decay=0,
+                                           fused=True)
 
     def precision(self):
         return torch.autocast("cpu", torch.bfloat16) if self.autocast else contextlib.nullcontext()
 
-    def rows(self, model):
+    def rows(self, model, tokens):
         """What the head reads at every token that has a next one. // [N, D]"""
-        return model(self.tokens)[:, :-1].flatten(0, 1)
+        return model(tokens)[:, :-1].flatten(0, 1)
 
-    def whole_losses(self):
-        with torch.no_grad():
-            asked = self.rows(self.teacher) if self.cached is None else self.cached
-        return losses(self.rows(self.student), self.student.head, asked, self.teacher.head, self.targets, self.count)
+    def answers(self, tokens):
+        """The teacher's rows, for a step that does not run it."""
+        with torch.no_grad(), self.precision():
+            return self.teacher_rows(tokens)
 
-    def chunked_losses(self):
+    def whole_losses(self, tokens, targets, asked, count):
         with torch.no_grad():
-            asked = self.teacher_rows() if self.cached is None else self.cached
-        hidden = self.student_rows()
+            asked = self.rows(self.teacher, tokens) if asked is None else asked
+        return losses(self.rows(self.student, tokens), self.student.head, asked, self.teacher.head, targets, count)
+
+    def chunked_losses(self, tokens, targets, asked, count):
+        with torch.no_grad():
+            asked = self.teacher_rows(tokens) if asked is None else asked
+        hidden = self.student_rows(tokens)
         leaf = hidden.detach().requires_grad_()
         kd = ce = 0.0
-        for first in range(0, self.count, CHUNK):
+        for first in range(0, count, CHUNK):
             some = slice(first, first + CHUNK)
-            parts = self.piece(leaf[some], self.student.head, asked[some], self.teacher.head, self.targets[some], self.count)
+            parts = self.piece(leaf[some], self.student.head, asked[some], self.teacher.head, targets[some], count)
             (0.7 * parts[0] + 0.3 * parts[1]).backward()
             kd, ce = kd + parts[0].item(), ce + parts[1].item()
         return hidden, leaf.grad, kd, ce
 
-    def gradients(self):
-        """Of the batch, into the trained parameters. // kd, ce"""
+    def gradients(self, tokens, asked=None):
+        """Of a batch [B, T], into the trained parameters. `asked`: the teacher's rows; none: it runs. // kd, ce"""
+        targets = tokens[:, 1:].flatten()
         self.student.zero_grad(set_to_none=True)
         with self.precision():
             if self.chunked:
-                hidden, gradient, kd, ce = self.chunked_losses()
+                hidden, gradient, kd, ce = self.chunked_losses(tokens, targets, asked, targets.numel())
             else:
-                kd, ce = self.whole()
+                kd, ce = self.whole(tokens, targets, asked, targets.numel())
         if self.chunked:
             hidden.backward(gradient)
         else:
             (0.7 * kd + 0.3 * ce).backward()
             kd, ce = kd.item(), ce.item()
         if self.pure:
-            for master, p in zip(self.masters, self.student.parameters()):
+            for master, p in zip(self.trained, self.active):
                 if master.grad is None:
                     master.grad = torch.empty_like(master)
                 master.grad.copy_(p.grad)
         return kd, ce
 
     def update(self):
-        norm = torch.nn.utils.clip_grad_norm_(self.trained, 1.0)
+        norm = torch.nn.utils.clip_grad_norm_(self.trained, self.clip)
         self.optimizer.step()
         if self.pure:
             with torch.no_grad():
-                for master, p in zip(self.masters, self.student.parameters()):
+                for master, p in zip(self.trained, self.active):
                     p.copy_(master)
         return norm.item()
 
@@ -217,20 +233,32 @@ class Step:
         bytes_held = size(self.teacher.embedding) + sum(size(p) for p in self.teacher.parameters())
         bytes_held += sum(4 * size(p) for p in self.trained)
         if self.pure:
-            bytes_held += sum(2 * size(p) for p in self.student.parameters())
+            bytes_held += sum(2 * size(p) for p in self.active)
         if self.autocast:
             bytes_held += sum(p.numel() * 2 for p in self.trained if p.dim() > 1)
         return bytes_held
 
 
-def time_step(a):
+def warm_up(a):
+    """What PyTorch loads of itself at the first use."""
     small = torch.compile(F.silu) if a.how == "compiled" else F.silu
-    small(torch.ones(8, requires_grad=True)).sum().backward()  # what PyTorch loads of itself is not the step's
+    small(torch.ones(8, requires_grad=True)).sum().backward()
+
+
+def time_step(a):
+    warm_up(a)
     before = process_bytes("RssAnon")
-    step = Step(a)
-    kd, ce = step.gradients()
-    norm = step.update()
-    result = {"vocabulary": step.teacher.head.shape[0], "tokens": step.tokens.numel(), "how": a.how,
+    shard = safetensors.torch.load_file(os.path.join(a.export, "tokens.safetensors"))
+    tokens = shard["tokens"].long().view(shard["offsets"].numel() - 1, -1)  # [B, T], all of one length
+    step = Training(*(Decoder(os.path.join(a.export, name), tokens.shape[1]) for name in ("teacher", "student")), a)
+    step.start(1e-4, 1.0)
+    asked = step.answers(tokens) if a.teacher == "cached" else None
+
+    def work():
+        return step.gradients(tokens, asked), step.update()
+
+    (kd, ce), norm = work()
+    result = {"vocabulary": step.teacher.head.shape[0], "tokens": tokens.numel(), "how": a.how,
               "precision": a.precision, "loss": a.loss, "teacher": a.teacher, "kd": kd,
               "ce": ce, "gradient_norm": norm}
     if a.expect:
@@ -240,20 +268,14 @@ def time_step(a):
         limit = 1e-4 if a.dtype == "f32" else 1e-2
         if not max(errors["kd"], errors["ce"]) <= limit:
             sys.exit(f"peer.py: got losses {result} that differ by {errors}, expected {expected} within {limit}")
-    step.gradients()  # once more: now the gradients' memory is there
-    step.update()
+    work()  # once more: now the gradients' memory is there
     dtype = torch.float32 if a.dtype == "f32" else torch.bfloat16
     gemm_before = gemm_rate(dtype)
     forget_peak()
-
-    def work():
-        step.gradients()
-        step.update()
-
     seconds = [seconds_of(work) for _ in range(a.repetitions)]
     peak, state = peak_bytes(), step.state_bytes()
     gemm_after = gemm_rate(dtype)
-    result.update(seconds=seconds, tokens_per_second=step.tokens.numel() / statistics.median(seconds), gemm_before=gemm_before,
+    result.update(seconds=seconds, tokens_per_second=tokens.numel() / statistics.median(seconds), gemm_before=gemm_before,
                   gemm_after=gemm_after, state_bytes=state, peak_bytes=peak, above_state_bytes=peak - before - state)
     return result
 

@@ -7,12 +7,12 @@ usage() {
   cat <<'TEXT'
 usage: bash bench/run.sh [--only ROW].. [--quick | --small] [--turns N] [--repetitions N]
 
-Installs what is missing (Debian packages), builds bench/step_bench and bench/cpu_bench, makes an environment with PyTorch
-(build-bench/venv, 5 GB), measures both turn by turn, prints one table and writes it into bench/RESULTS.md. The whole takes
-about two hours on two cores, which should have nothing else to do.
+Installs what is missing (Debian packages), builds what it measures, fetches the study's teacher and text, makes an
+environment with PyTorch (build-bench/venv, 5 GB), measures both turn by turn, prints one table and writes it into
+bench/RESULTS.md. The whole takes about two hours on two cores, which should have nothing else to do.
   --only ROW        only this; may be given several times. Rows: step-32768-f32, step-32768-bf16, step-151936-f32,
-                    step-151936-bf16, gemm, memory, cached, threads, attention, operations, scaling, compile-time. In
-                    RESULTS.md, rows that were measured before at the same commit stay.
+                    step-151936-bf16, gemm, memory, cached, study, threads, attention, operations, scaling,
+                    compile-time. In RESULTS.md, rows that were measured before at the same commit stay.
   --quick           one turn of one repetition; leaves RESULTS.md alone
   --small           the same at sizes that try the script and tell nothing of speed
   --turns N         ours and PyTorch's fastest in turn so many times (2)
@@ -56,16 +56,19 @@ fi
   fail "run.sh: got $venv, expected an environment with torch and safetensors"
 
 if [ "${only[*]}" != compile-time ]; then
-  say "building bench/step_bench and bench/cpu_bench"
+  say "building bench/step_bench, bench/cpu_bench, and study with its bench/study_export"
   # shellcheck disable=SC2046  # one word or none
   configure bench "$work/build" $(launcher)
   build_log=$(mktemp)
-  if ! cmake --build "$work/build" --target step_bench cpu_bench -j "$(jobs)" >"$build_log" 2>&1; then
+  if ! cmake --build "$work/build" --target step_bench cpu_bench study study_export -j "$(jobs)" >"$build_log" 2>&1; then
     cat "$build_log" >&2
-    fail "build: step_bench or cpu_bench does not compile (the compiler's words stand above)"
+    fail "build: a program of bench/, or study, does not compile (the compiler's words stand above)"
   fi
   rm -f "$build_log"
 fi
+
+# The study's teacher and text, where they are wanted.
+if [ ${#only[@]} = 0 ] || [[ " ${only[*]} " == *" study "* ]]; then bash "$root/examples/fetch.sh" teacher text; fi
 
 say "measuring (load average $(cut -d' ' -f1 /proc/loadavg))"
 exec "$venv/bin/python" "$root/bench/compare.py" --bench "$work/build/bench" --work "$work" "${arguments[@]}"

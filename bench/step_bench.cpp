@@ -92,7 +92,8 @@ json time_step(options const& o, Backend ctx) {
   auto const text = step_model::random_text(o.sizes);
   auto const batch = step_model::whole_batch(text);
   if (!o.export_to.empty()) {
-    step_model::export_teacher_and_tokens(source, text, o.export_to);
+    step_model::export_teacher(source, o.export_to);
+    step_model::export_tokens(source.config, text, o.export_to);
     ac::save_pretrained(student, o.export_to / "student");
   }
   using states_type = ac::distillation::teacher_states<Backend>;

@@ -83,10 +83,8 @@ inline accrete::data::ragged_batch whole_batch(accrete::data::corpus const& text
   return batch;
 }
 
-/// Writes `folder`/teacher as a directory of Hugging Face's kind in f32, and `folder`/tokens.safetensors, a
-/// token shard of the batch. Throws io_error.
-inline void export_teacher_and_tokens(accrete::io::weight_source const& source,
-                                      accrete::data::corpus const& text, std::filesystem::path const& folder) {
+/// Writes `folder`/teacher as a directory of Hugging Face's kind in f32. Throws io_error.
+inline void export_teacher(accrete::io::weight_source const& source, std::filesystem::path const& folder) {
   using accrete::io::safetensors_dtype;
   auto const& c = source.config;
   std::filesystem::create_directories(folder / "teacher");
@@ -108,6 +106,11 @@ inline void export_teacher_and_tokens(accrete::io::weight_source const& source,
   out.commit();
   accrete::io::write_atomically(folder / "teacher" / "config.json",
                                 accrete::io::hf_config(c, "float32").dump(2) + "\n");
+}
+
+/// Writes `folder`/tokens.safetensors, a token shard of the batch. Throws io_error.
+inline void export_tokens(accrete::io::model_config const& c, accrete::data::corpus const& text,
+                          std::filesystem::path const& folder) {
   accrete::data::write_token_shard(
       folder / "tokens.safetensors",
       {.tokenizer = "random", .vocabulary = c.vocab_size, .max_length = c.max_position_embeddings}, text.tokens,
