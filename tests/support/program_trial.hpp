@@ -101,6 +101,15 @@ class trial {
     return {outgoing, kernels.gain_gradients, kernels.attn.gradient, kernels.mlp.gradient};
   }
 
+  /// The same where others have used the buffers of what can be restored.
+  gradients backward_of_restored() {
+    for (int k = 0; k < P::num_restored; ++k) kept_[std::size_t(k)].assign(elements, poison);
+    auto out = rows_of(P::num_outputs, elements, poison);
+    execution(out).restore();
+    fill(scratch_, poison);
+    return backward();
+  }
+
   double loss() {
     auto const out = forward<wiring::purpose::training>();
     double sum = 0;

@@ -8,7 +8,8 @@
 namespace test {
 
 /// What holds of every program, whatever its equation: the executor gives the interpreter's values to the last
-/// bit, in training and in inference, and its gradients; it touches nothing it should not.
+/// bit, in training and in inference, and its gradients, also from values that were made again; it touches
+/// nothing it should not.
 template <class P>
 void require_sound_run(char const* name) {
   INFO(name << ": " << wiring::text<P>());
@@ -19,6 +20,7 @@ void require_sound_run(char const* name) {
   int const fused_in_inference = t.kernels.fused;
   auto const training = t.template forward<wiring::purpose::training>();
   auto const gradients = t.backward();
+  auto const gradients_of_restored = t.backward_of_restored();
 
   REQUIRE(training.size() == expected.size());
   for (std::size_t out = 0; out < expected.size(); ++out) {
@@ -26,6 +28,7 @@ void require_sound_run(char const* name) {
     CHECK(same_bits(inference[out], expected[out]));
   }
   CHECK(relative_difference(gradients, expected_gradients) < 1e-13);
+  CHECK(same_bits(gradients_of_restored, gradients));
   CHECK(fused_in_inference == P::num_fused);
   CHECK(t.kernels.fused == 2 * P::num_fused);
   CHECK(t.kernels.broken_promises == 0);

@@ -1,6 +1,7 @@
 // The wiring program: an equation's values, its forward and backward, and the memory they work in.
 #include <cmath>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "accrete/wiring/execute.hpp"
@@ -125,6 +126,16 @@ TEST_CASE("wiring program has the facts and the gradients of each known equation
                   "e = mlp(norm(c + norm(d))); c + 1/sqrt(2(l+1)) * e, d + e"});
   require_layer<layer<decltype(ingpt)>>("ingpt",
                                         {3, 4, 5, 0, 0, "a = unit(x + unit(attn(x))); unit(a + unit(mlp(a)))"});
+}
+
+TEST_CASE("what attention's last product gives can be restored, what the MLP gives cannot",
+          "[wiring][program]") {
+  STATIC_REQUIRE(layer<decltype(pre)>::num_restored == 1);   // of two: its input is the caller's
+  STATIC_REQUIRE(layer<decltype(post)>::num_restored == 1);  // of three: the second sum has the MLP in it
+  STATIC_REQUIRE(layer<decltype(peri)>::num_restored == 1);
+  STATIC_REQUIRE(layer<decltype(hybrid)>::num_restored == 1);
+  constexpr auto parallel = x + attn(norm(x)) + mlp(norm(x));  // nothing but the input is kept
+  STATIC_REQUIRE(program<std::remove_const_t<decltype(parallel)>>::num_restored == 0);
 }
 
 TEST_CASE("wiring program of a choice by depth is the one of its site", "[wiring][by_depth][grad]") {

@@ -122,6 +122,7 @@ class block_stack final : public stack<B> {
 
   /// Before the backward of layer l: what its group needs, if that group's buffers were used since its forward.
   void make_again(B const& ctx, batch_type const& batch, workspace& w, int l) {
+    if (w.again.mlp) run_layer(ctx, batch, w, l, [](auto& run) { run.restore(); });
     if (w.again.layers == 0 || l == num_layers() - 1 || w.place_in_group(l) != w.again.layers - 1) return;
     for (int m = l - w.again.layers + 1; m <= l; ++m)
       run_layer(ctx, batch, w, m, [](auto& run) { run.template forward<wiring::purpose::training>(); });
@@ -173,7 +174,8 @@ class block_stack final : public stack<B> {
 
   template <class Program>
   static layer_needs needs_of_program() {
-    layer_needs n{wiring::forward_plan_of<Program, wiring::purpose::training>.num_kept, Program::num_rows};
+    layer_needs n{wiring::forward_plan_of<Program, wiring::purpose::training>.num_kept, Program::num_restored,
+                  Program::num_rows};
     for (int v = 0; v < Program::size; ++v)
       n.keeps_input = n.keeps_input || (Program::at(v).code == wiring::op::input && Program::kept(v));
     return n;

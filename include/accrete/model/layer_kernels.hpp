@@ -81,6 +81,13 @@ std::array<head_group<B>, 3> head_groups(layer_run<B> const& r) {
            {q + k, k, a.heads + a.kv_heads, a.kv_heads, gain(r.weights.v_norm)}}};
 }
 
+/// What the layer has attended -> out [T, D]: attention's last product.
+template <backend B>
+void attention_output(layer_run<B> const& r, real_matrix<B> const& out) {
+  linear(r.ctx, r.rows(r.memory.attended), r.weights.output.operand(), out, store::replace);
+  if (r.weights.output_bias.exists()) add_bias(r.ctx, r.weights.output_bias.as_vector(), out);
+}
+
 /// x [T, D] -> out [T, D]: projection, head norms, rotation, causal attention inside each document, projection.
 template <backend B>
 void attention_forward(layer_run<B> const& r, matrix_in<B> const& x, real_matrix<B> const& out) {
@@ -103,8 +110,7 @@ void attention_forward(layer_run<B> const& r, matrix_in<B> const& x, real_matrix
          rotation::forward);
   attention(r.ctx, q.of(heads), k.of(heads), v.of(heads), r.batch.offsets, r.shape.attention,
             r.rows(r.memory.attended), r.rows(r.memory.log_sum_exp));
-  linear(r.ctx, r.rows(r.memory.attended), r.weights.output.operand(), out, store::replace);
-  if (r.weights.output_bias.exists()) add_bias(r.ctx, r.weights.output_bias.as_vector(), out);
+  attention_output(r, out);
 }
 
 template <backend B>
@@ -222,6 +228,7 @@ struct layer_kernels : equation_kernels<B> {
     else
       mlp_forward(run, operand(x), out);
   }
+  void attention_again(real_matrix<B> out) { attention_output(run, out); }
   template <class Sublayer, class In>
   void apply_backward(In x, real_matrix<B> dout, real_matrix<B> dx, store how) {
     matrix_in<B> const gradient = as_operand<B>(run.ctx, dout, run.scratch.gradient);

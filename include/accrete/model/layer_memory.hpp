@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <vector>
 
 #include "accrete/model/decoder_layer.hpp"
@@ -12,7 +13,7 @@ namespace accrete::inline v0::model {
 /// is the capacity of the workspace; a step uses the first rows.
 template <backend B>
 struct layer_memory {
-  std::vector<real_matrix<B>> kept;  // [T, D] each, numbered by the wiring's plan
+  std::vector<real_matrix<B>> kept;  // [T, D] each, numbered by the wiring's plan; see `common_memory`
   std::vector<real_vector<B>> rows;  // [T] each, statistics of the wiring's norms
   matrix<B> qkv;                     // [T, q|k|v] as projected; rotated in place where there are no head norms
   matrix<B> heads;             // [T, q|k|v] normalized and rotated; the same memory as qkv without head norms
@@ -20,6 +21,13 @@ struct layer_memory {
   matrix<B> attended;          // [T, heads * head_dim]
   real_matrix<B> log_sum_exp;  // [T, heads]
   matrix<B> gate_up;           // [T, 2 F]; all layers' same one where it is made again
+};
+
+/// What all layers share where a backward makes it again: gate|up, and what the wiring can restore.
+template <backend B>
+struct common_memory {
+  std::vector<real_matrix<B>> restored;  // [T, D] each, the first of what is kept
+  matrix<B> gate_up;                     // [T, 2 F]
 };
 
 /// Buffers every layer uses in turn.
@@ -36,11 +44,15 @@ struct layer_scratch {
 
 template <backend B, class Space = typename B::space>
 layer_memory<B> take_layer_memory(arena<Space>& a, layer_shape const& shape, index_t tokens, int num_kept,
-                                  int num_rows, matrix<B> const* common_gate_up = nullptr) {
+                                  int num_rows, common_memory<B> const* common = nullptr,
+                                  int num_restored = 0) {
   using scalar = typename B::scalar;
   using real = typename B::real;
   layer_memory<B> m;
-  for (int i = 0; i < num_kept; ++i) m.kept.push_back(a.template matrix<real>(tokens, shape.hidden));
+  int const shared = common != nullptr ? num_restored : 0;
+  for (int i = 0; i < num_kept; ++i)
+    m.kept.push_back(i < shared ? common->restored[std::size_t(i)]
+                                : a.template matrix<real>(tokens, shape.hidden));
   for (int i = 0; i < num_rows; ++i) m.rows.push_back(a.template vector<real>(tokens));
   m.qkv = a.template spread_matrix<scalar>(tokens, shape.qkv_columns());
   m.heads = m.qkv;
@@ -50,8 +62,8 @@ layer_memory<B> take_layer_memory(arena<Space>& a, layer_shape const& shape, ind
   }
   m.attended = a.template spread_matrix<scalar>(tokens, shape.query_columns());
   m.log_sum_exp = a.template matrix<real>(tokens, shape.attention.heads);
-  m.gate_up = common_gate_up != nullptr ? *common_gate_up
-                                        : a.template spread_matrix<scalar>(tokens, 2 * shape.intermediate);
+  m.gate_up =
+      common != nullptr ? common->gate_up : a.template spread_matrix<scalar>(tokens, 2 * shape.intermediate);
   return m;
 }
 

@@ -10,7 +10,7 @@ namespace accrete::inline v0 {
 /// the same gradients to the last bit.
 enum class recomputation {
   none,
-  mlp,    ///< gate|up, the widest of what a layer keeps: one product more
+  mlp,    ///< gate|up, the widest of what a layer keeps, and sums of attention's output: two products more
   layer,  ///< all of a layer but its input: a forward more, the top layer's excepted
   block,  ///< all of a block of layers but its input: a forward more, the top block's excepted
 };
@@ -26,7 +26,7 @@ namespace model {
 
 /// The same for a stack, which knows nothing of blocks: layers are kept or made again in groups.
 struct made_again {
-  bool mlp = false;
+  bool mlp = false;  ///< of each layer alone
   int layers = 0;  ///< of a group; 0: nothing but perhaps the MLPs is made again
 };
 [[nodiscard]] constexpr made_again made_again_by(recomputation r, int layers_of_block) {

@@ -20,6 +20,7 @@ namespace accrete::inline v0::model {
 /// What the memory of a step depends on, of one layer and of the whole: read from a placement's programs.
 struct layer_needs {
   int kept = 0;              ///< [T, D] tensors from forward to backward
+  int restored = 0;          ///< of these, what can be made again without the MLP
   int rows = 0;              ///< per-token statistics
   bool keeps_input = false;  ///< its input is among what it keeps
 };
@@ -224,18 +225,23 @@ class stack {
     for (int l = 0; l < num_layers(); ++l) {
       most.rows = (std::max)(most.rows, needs_of(l).rows);
       most.kept = (std::max)(most.kept, needs_of(l).kept);
+      most.restored = (std::max)(most.restored, needs_of(l).restored);
     }
     if (w.first_kept > 0)
       w.layers.assign(std::size_t(w.first_kept), take_layer_memory<B>(a, shape_, tokens, 0, most.rows));
-    matrix<B> gate_up;
-    bool const common = backward && w.again.mlp && w.first_kept < num_layers();
-    if (common) gate_up = w.passing.template spread_matrix<typename B::scalar>(tokens, 2 * shape_.intermediate);
+    common_memory<B> common;
+    bool const shares = backward && w.again.mlp && w.first_kept < num_layers();
+    if (shares) {
+      for (int i = 0; i < most.restored; ++i)
+        common.restored.push_back(w.passing.template matrix<typename B::real>(tokens, shape_.hidden));
+      common.gate_up = w.passing.template spread_matrix<typename B::scalar>(tokens, 2 * shape_.intermediate);
+    }
     std::vector<layer_memory<B>> of_group;
     for (int l = w.first_kept; l < num_layers(); ++l) {
       if (w.again.layers == 0) {
         auto const own = needs_of(l);
-        w.layers.push_back(
-            take_layer_memory<B>(a, shape_, tokens, own.kept, own.rows, common ? &gate_up : nullptr));
+        w.layers.push_back(take_layer_memory<B>(a, shape_, tokens, own.kept, own.rows,
+                                                shares ? &common : nullptr, own.restored));
         continue;
       }
       auto const j = std::size_t(w.place_in_group(l));

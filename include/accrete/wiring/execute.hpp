@@ -12,7 +12,9 @@ namespace accrete::inline v0::wiring {
 
 /// The buffers one run of a program works in, no two of which overlap. Matrix is [T, D], Row is [T].
 ///   in, out:  one per stream. In a backward `in` still holds the forward's inputs.
-///   kept:     forward_plan_of<P, training>.num_kept buffers, this layer's own; rows: P::num_rows, likewise
+///   kept:     forward_plan_of<P, training>.num_kept buffers, this layer's own; the first P::num_restored may
+///             be shared, see restore()
+///   rows:     P::num_rows, this layer's own
 ///   scratch:  num_scratch<P> buffers, shared by everybody
 template <class P, class Matrix, class Row>
 struct frame {
@@ -34,10 +36,11 @@ struct no_look {
 ///   norm(gain, a, out, row)  add_norm(a, b, sum, gain, out, row)  norm_backward(gain, a, row, d, da, store)
 ///   unit(a, out, row)        unit_backward(a, row, d, da, store)
 ///   apply<Sublayer>(a, out)  apply_backward<Sublayer>(a, d, da, store)
+///   attention_again(out)     only for restore()
 ///   zero(out)                only for programs with an input that no gradient reaches
 /// and knows nothing of equations; this class knows nothing of backends. Only `scale` is asked to work in
-/// place. Where it has narrow(matrix), that tells how a buffer holds a value that only sublayers read: norm, unit
-/// and add_norm are then asked to write such a one, apply and apply_backward to read it.
+/// place. Where it has narrow(matrix), that tells how a buffer holds a value that only sublayers read: norm,
+/// unit and add_norm are then asked to write such a one, apply and apply_backward to read it.
 template <class P, class Kernels, class Matrix, class Row>
 class execution {
  public:
@@ -60,6 +63,18 @@ class execution {
       home const h = forward_plan_of<P, For>.value[std::size_t(P::outs[s])];
       if (h.kind != home::output || h.index != int(s)) k_.copy(value<For>(P::outs[s]), f_.out[s]);
     }
+  }
+
+  /// Before a backward: makes the kept values again that P::restored tells, whose buffers others have used
+  /// since the forward. The same kernels on the same numbers, so the same bits.
+  void restore() {
+    each_value([&](auto i) {
+      if constexpr (P::runs_again(i) && P::at(i).code == op::apply)
+        k_.attention_again(value<purpose::training>(i));
+      else if constexpr (P::runs_again(i))
+        compute<i>(value<purpose::training>(P::at(i).a), value<purpose::training>(second_read(i)),
+                   value<purpose::training>(i));
+    });
   }
 
   /// `incoming`: gradients of the outputs, overwritten. `outgoing`: gradients of the inputs, replaced.

@@ -38,8 +38,8 @@ struct slot_allocator {
 
 }  // namespace detail
 
-/// Homes of the forward's values: inputs and outputs are the caller's, kept ones are numbered, the others share
-/// scratch buffers by lifetime.
+/// Homes of the forward's values: inputs and outputs are the caller's, kept ones are numbered (those that can
+/// be restored first), the others share scratch buffers by lifetime.
 template <class P, purpose For>
 struct forward_plan {
   std::array<home, std::size_t(P::size)> value{};
@@ -48,6 +48,8 @@ struct forward_plan {
 
   static constexpr forward_plan make() {
     forward_plan plan{};
+    int num_restored = 0;
+    if (For == purpose::training) plan.num_kept = P::num_restored;
     detail::slot_allocator<P::size> slots;
     auto made_at = [](int v) { return P::is_fused(v) ? P::at(v).a : v; };
     std::array<int, std::size_t(P::size)> last{};
@@ -60,7 +62,7 @@ struct forward_plan {
     auto place = [&](int v) {
       home& h = plan.value[std::size_t(v)];
       if (For == purpose::training && P::kept(v)) {
-        h = {home::kept, plan.num_kept++};
+        h = {home::kept, P::restored(v) ? num_restored++ : plan.num_kept++};
       } else if (P::is_output(v)) {
         for (int s = P::num_outputs - 1; s >= 0; --s)
           if (P::outs[std::size_t(s)] == v) h = {home::output, s};

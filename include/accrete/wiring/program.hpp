@@ -25,6 +25,13 @@ struct requirements {
   flags<Size> run{};       ///< computed in the forward
 };
 
+/// What can be made again from less than `requirements` keeps.
+template <int Size>
+struct requirements_again {
+  flags<Size> restore{};  ///< kept values
+  flags<Size> run{};      ///< computed for them, themselves included
+};
+
 /// An equation as data: unique values in evaluation order, read once from the type. Everything else (forward,
 /// backward, memory, fusion, text) is a plain constexpr loop over `code`.
 template <class Equation>
@@ -75,6 +82,17 @@ struct program {
       calls_once,
       "[accrete] norm_placement: a sublayer is called with two different arguments, so its weights would "
       "be used twice. Name the shared value and use it in both places. See docs/policies.md#norm_placement");
+
+  static constexpr flags<size> calls_attention = []<class... V>(list<V...>) {
+    auto calls = []<class E>(E) {
+      if constexpr (E::code == op::apply) {
+        return std::is_same_v<typename E::sublayer, attention>;
+      } else {
+        return false;
+      }
+    };
+    return flags<size>{{calls(V{})...}};
+  }(values{});
 
   /// Values an instruction reads in the forward. A straight-through's second operand only lends its gradient.
   static constexpr bool reads(int i, int v) {
@@ -138,6 +156,37 @@ struct program {
   static constexpr bool kept(int v) { return needs.keep[v]; }
   static constexpr bool rebuilt(int v) { return needs.rebuild[v]; }
   static constexpr bool has_gradient(int v) { return needs.gradient[v]; }
+
+  /// What can be made again from kept values and the layer's inputs where attention has kept what its last
+  /// product reads: at the cost of that product, and of no other sublayer.
+  static constexpr requirements_again<size> again = [] {
+    requirements_again<size> r{};
+    flags<size> available{};
+    for (int i = 0; i < size; ++i) {
+      auto const c = at(i);
+      bool const from_others = c.code != op::apply && c.code != op::input && available[c.a] &&
+                               (c.b < 0 || c.code == op::through || available[c.b]);
+      bool const made = calls_attention[i] || from_others;
+      r.restore[i] = kept(i) && made;
+      available[i] = made || kept(i) || c.code == op::input;
+    }
+    r.run = r.restore;
+    for (int i = size - 1; i >= 0; --i) {
+      if (!r.run[i] || at(i).code == op::apply) continue;
+      for (int v = 0; v < i; ++v)
+        if (reads(i, v) && at(v).code != op::input && !(kept(v) && !r.restore[v])) r.run[v] = true;
+    }
+    return r;
+  }();
+  /// Kept values that need no memory of the layer's own where they are made again.
+  static constexpr bool restored(int v) { return again.restore[v]; }
+  static constexpr bool runs_again(int v) { return again.run[v]; }
+  static constexpr int num_restored = [] {
+    int n = 0;
+    for (int v = 0; v < size; ++v) n += restored(v);
+    return n;
+  }();
+
   /// Whether the gradient passes to input `stream`: not where the equation only takes its value, or skips it.
   static constexpr bool reaches(int stream) {
     for (int v = 0; v < size; ++v)
