@@ -52,6 +52,47 @@ inline dnnl_stream_t stream() {
   return made.get();
 }
 
+// Version 3 has other names for the three calls below, and handles where version 2 has structs.
+#if DNNL_VERSION_MAJOR >= 3
+using description = owned<dnnl_memory_desc_t, dnnl_memory_desc_destroy>;
+inline dnnl_memory_desc_t handle_of(description const& d) {
+  return d.get();
+}
+inline dnnl_status_t describe(description& d, dnnl_dims_t const dims, dnnl_data_type_t type,
+                              dnnl_dims_t const strides) {
+  dnnl_memory_desc_t made = nullptr;
+  auto const status = dnnl_memory_desc_create_with_strides(&made, 2, dims, type, strides);
+  d.reset(made);
+  return status;
+}
+inline dnnl_status_t append_sum(dnnl_post_ops_t operations) {
+  return dnnl_post_ops_append_sum(operations, 1.0F, 0, dnnl_data_type_undef);
+}
+inline dnnl_status_t describe_product(dnnl_primitive_desc_t& made, description const& a, description const& b,
+                                      description const& c, dnnl_primitive_attr_t attributes) {
+  return dnnl_matmul_primitive_desc_create(&made, engine(), a.get(), b.get(), nullptr, c.get(), attributes);
+}
+#else
+using description = dnnl_memory_desc_t;
+inline dnnl_memory_desc_t const* handle_of(description const& d) {
+  return &d;
+}
+inline dnnl_status_t describe(description& d, dnnl_dims_t const dims, dnnl_data_type_t type,
+                              dnnl_dims_t const strides) {
+  return dnnl_memory_desc_init_by_strides(&d, 2, dims, type, strides);
+}
+inline dnnl_status_t append_sum(dnnl_post_ops_t operations) {
+  return dnnl_post_ops_append_sum(operations, 1.0F);
+}
+inline dnnl_status_t describe_product(dnnl_primitive_desc_t& made, description const& a, description const& b,
+                                      description const& c, dnnl_primitive_attr_t attributes) {
+  dnnl_matmul_desc_t wanted;
+  auto const status = dnnl_matmul_desc_init(&wanted, &a, &b, nullptr, &c);
+  if (status != dnnl_success) return status;
+  return dnnl_primitive_desc_create(&made, &wanted, attributes, engine(), nullptr);
+}
+#endif
+
 /// Everything a product's code depends on. Distances between rows are part of it.
 struct product {
   index_t m, n, k, row_of_a, row_of_b, row_of_c;
@@ -78,16 +119,13 @@ class compiled_product {
     auto const described = [](index_t rows, index_t columns, index_t row, bool transposed, bool wide) {
       dnnl_dims_t const dims{rows, columns};
       dnnl_dims_t const strides{transposed ? 1 : row, transposed ? row : 1};
-      dnnl_memory_desc_t d;
-      check(dnnl_memory_desc_init_by_strides(&d, 2, dims, wide ? dnnl_f32 : dnnl_bf16, strides),
-            "dnnl_memory_desc_init_by_strides");
+      description d{};
+      check(describe(d, dims, wide ? dnnl_f32 : dnnl_bf16, strides), "a matrix");
       return d;
     };
     auto const a = described(p.m, p.k, p.row_of_a, p.transposed_a, false);
     auto const b = described(p.k, p.n, p.row_of_b, p.transposed_b, false);
     auto const c = described(p.m, p.n, p.row_of_c, false, p.wide_result);
-    dnnl_matmul_desc_t wanted;
-    check(dnnl_matmul_desc_init(&wanted, &a, &b, nullptr, &c), "dnnl_matmul_desc_init");
     dnnl_primitive_attr_t raw_attributes = nullptr;
     check(dnnl_primitive_attr_create(&raw_attributes), "dnnl_primitive_attr_create");
     owned<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy> const attributes(raw_attributes);
@@ -95,22 +133,22 @@ class compiled_product {
       dnnl_post_ops_t raw_operations = nullptr;
       check(dnnl_post_ops_create(&raw_operations), "dnnl_post_ops_create");
       owned<dnnl_post_ops_t, dnnl_post_ops_destroy> const operations(raw_operations);
-      check(dnnl_post_ops_append_sum(operations.get(), 1.0F), "dnnl_post_ops_append_sum");
+      check(append_sum(operations.get()), "dnnl_post_ops_append_sum");
       check(dnnl_primitive_attr_set_post_ops(attributes.get(), operations.get()),
             "dnnl_primitive_attr_set_post_ops");
     }
     dnnl_primitive_desc_t raw_description = nullptr;
-    auto const status =
-        dnnl_primitive_desc_create(&raw_description, &wanted, attributes.get(), engine(), nullptr);
+    auto const status = describe_product(raw_description, a, b, c, attributes.get());
     if (status == dnnl_unimplemented) return;
-    check(status, "dnnl_primitive_desc_create");
-    owned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy> const description(raw_description);
+    check(status, "a product");
+    owned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy> const described_product(raw_description);
     dnnl_primitive_t made = nullptr;
-    check(dnnl_primitive_create(&made, description.get()), "dnnl_primitive_create");
+    check(dnnl_primitive_create(&made, described_product.get()), "dnnl_primitive_create");
     primitive_.reset(made);
     for (std::size_t i = 0; i < 3; ++i) {
       dnnl_memory_t memory = nullptr;
-      check(dnnl_memory_create(&memory, std::array{&a, &b, &c}[i], engine(), DNNL_MEMORY_NONE),
+      check(dnnl_memory_create(&memory, std::array{handle_of(a), handle_of(b), handle_of(c)}[i], engine(),
+                               DNNL_MEMORY_NONE),
             "dnnl_memory_create");
       memory_[i].reset(memory);
     }
