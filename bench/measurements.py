@@ -163,7 +163,10 @@ class Measurements:
             shutil.rmtree(folder, ignore_errors=True)
             texts = [os.path.join(CACHE, "text", name) for name in ("perl-doc", "python3.11-doc")]
             command = [os.path.join(self.bench, "study_export"), "--teacher", TEACHER, "--text", *texts, "--out", folder]
-            subprocess.run([*command, "--steps", str(steps)], check=True)
+            command += ["--steps", str(steps)]
+            ended = subprocess.run(command, capture_output=True, text=True)
+            if ended.returncode != 0:
+                raise Failed(f"{' '.join(command)}\n{ended.stderr[-2000:]}")
             open(mark, "w").close()
         return folder, steps
 

@@ -147,9 +147,9 @@ class Training:
                     p.data = p.data.to(torch.bfloat16)
         if self.pure:
             teacher.embedding = student.embedding = teacher.embedding.to(torch.bfloat16)
-            masters = {p: p.detach().clone().requires_grad_() for p in student.parameters()}
+            masters = [p.detach().clone().requires_grad_() for p in student.parameters()]
             student.to(torch.bfloat16)
-            self.masters = dict(zip(student.parameters(), masters.values()))
+            self.masters = dict(zip(student.parameters(), masters))
         self.chunked = a.loss == "chunked"
         compiled = torch.compile if a.how == "compiled" else lambda f, **_: f
         self.whole = compiled(self.whole_losses, dynamic=False)

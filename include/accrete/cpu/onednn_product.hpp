@@ -120,7 +120,7 @@ class compiled_product {
       dnnl_dims_t const dims{rows, columns};
       dnnl_dims_t const strides{transposed ? 1 : row, transposed ? row : 1};
       description d{};
-      check(describe(d, dims, wide ? dnnl_f32 : dnnl_bf16, strides), "a matrix");
+      check(describe(d, dims, wide ? dnnl_f32 : dnnl_bf16, strides), "dnnl_memory_desc");
       return d;
     };
     auto const a = described(p.m, p.k, p.row_of_a, p.transposed_a, false);
@@ -140,7 +140,7 @@ class compiled_product {
     dnnl_primitive_desc_t raw_description = nullptr;
     auto const status = describe_product(raw_description, a, b, c, attributes.get());
     if (status == dnnl_unimplemented) return;
-    check(status, "a product");
+    check(status, "dnnl_matmul");
     owned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy> const described_product(raw_description);
     dnnl_primitive_t made = nullptr;
     check(dnnl_primitive_create(&made, described_product.get()), "dnnl_primitive_create");

@@ -120,7 +120,8 @@ class block_stack final : public stack<B> {
   template <class Program>
   using layer_execution = wiring::execution<Program, layer_kernels<B>, real_matrix<B>, real_vector<B>>;
 
-  /// Before the backward of layer l: what its group needs, if that group's buffers were used since its forward.
+  /// Before the backward of layer l: what it shares with all layers, and what its group needs, if that group's
+  /// buffers were used since its forward.
   void make_again(B const& ctx, batch_type const& batch, workspace& w, int l) {
     if (w.again.mlp) run_layer(ctx, batch, w, l, [](auto& run) { run.restore(); });
     if (w.again.layers == 0 || l == num_layers() - 1 || w.place_in_group(l) != w.again.layers - 1) return;

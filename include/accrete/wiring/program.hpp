@@ -14,6 +14,11 @@ struct flags {
   std::array<bool, std::size_t(Size)> set{};
   constexpr bool& operator[](int i) { return set[std::size_t(i)]; }
   constexpr bool operator[](int i) const { return set[std::size_t(i)]; }
+  [[nodiscard]] constexpr int count() const {
+    int n = 0;
+    for (bool const one : set) n += one;
+    return n;
+  }
 };
 
 /// What a backward needs of the forward.
@@ -99,6 +104,12 @@ struct program {
     auto const c = at(i);
     return c.a == v || (c.b == v && c.code != op::through);
   }
+  /// Whether value i follows from those that are there, without a sublayer.
+  static constexpr bool made_cheaply(int i, flags<size> const& available) {
+    auto const c = at(i);
+    if (c.code == op::apply || c.code == op::input) return false;
+    return available[c.a] && (c.b < 0 || c.code == op::through || available[c.b]);
+  }
   static constexpr bool is_output(int v) {
     for (int o : outs)
       if (o == v) return true;
@@ -122,8 +133,7 @@ struct program {
     flags<size> available{};
     for (int i = 0; i < size; ++i) {
       auto const c = at(i);
-      bool const cheap = c.code != op::apply && c.code != op::input;
-      bool const from_others = cheap && available[c.a] && (c.b < 0 || c.code == op::through || available[c.b]);
+      bool const from_others = made_cheaply(i, available);
       if (c.code == op::input || from_others) {
         available[i] = true;
       } else if (wanted[i]) {
@@ -164,9 +174,7 @@ struct program {
     flags<size> available{};
     for (int i = 0; i < size; ++i) {
       auto const c = at(i);
-      bool const from_others = c.code != op::apply && c.code != op::input && available[c.a] &&
-                               (c.b < 0 || c.code == op::through || available[c.b]);
-      bool const made = calls_attention[i] || from_others;
+      bool const made = calls_attention[i] || made_cheaply(i, available);
       r.restore[i] = kept(i) && made;
       available[i] = made || kept(i) || c.code == op::input;
     }
@@ -181,11 +189,7 @@ struct program {
   /// Kept values that need no memory of the layer's own where they are made again.
   static constexpr bool restored(int v) { return again.restore[v]; }
   static constexpr bool runs_again(int v) { return again.run[v]; }
-  static constexpr int num_restored = [] {
-    int n = 0;
-    for (int v = 0; v < size; ++v) n += restored(v);
-    return n;
-  }();
+  static constexpr int num_restored = again.restore.count();
 
   /// Whether the gradient passes to input `stream`: not where the equation only takes its value, or skips it.
   static constexpr bool reaches(int stream) {
