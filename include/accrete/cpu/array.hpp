@@ -16,13 +16,4 @@ auto array(T* first, index_t n) {
   return Eigen::Map<base>(first, n);
 }
 
-/// The sum of a_i b_i, in C, in the lanes of a vector register.
-template <class C, class T>
-C dot(T const* a, T const* b, index_t n) {
-  C sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (index_t i = 0; i < n; ++i) sum += C(a[i]) * C(b[i]);
-  return sum;
-}
-
 }  // namespace accrete::inline v0::cpu::detail

@@ -9,6 +9,7 @@
 #include "accrete/backend/types.hpp"
 #include "accrete/cpu/array.hpp"
 #include "accrete/cpu/attention_blocks.hpp"
+#include "accrete/cpu/attention_softmax.hpp"
 #include "accrete/cpu/context.hpp"
 #include "accrete/cpu/staging.hpp"
 
@@ -72,15 +73,11 @@ void attend(view<T const, 2> q, view<T const, 2> k, view<T const, 2> v, attentio
         std::fill_n(w.row(r), m, T(0));
         continue;
       }
-      C* const score = s.row(r);
-      C const largest = (std::max)(at.top[r], scale * array(score, seen).maxCoeff());
+      score_row<C> const row{s.row(r), seen, m};
+      C const largest = (std::max)(at.top[r], scale * row.largest());
       C const shrink = key == task.begin ? C(0) : std::exp(at.top[r] - largest);
-      index_t const some = whole_vectors(seen, m);
-      array(score, some) = (scale * array(score, some) - largest).exp();
-      std::fill_n(score + seen, some - seen, C(0));
-      at.total[r] = at.total[r] * shrink + narrow_and_sum(score, some, w.row(r));
+      at.total[r] = at.total[r] * shrink + row.weigh(scale, largest, w.row(r));
       at.top[r] = largest;
-      std::fill_n(w.row(r) + some, m - some, T(0));
       if (key != task.begin && shrink != C(1)) array(at.sum + r * d, d) *= shrink;
     }
     Gemm::template multiply<T>(1, operand::as_is, operand::as_is,

@@ -5,9 +5,10 @@
 #include "accrete/backend/arguments.hpp"
 #include "accrete/backend/check.hpp"
 #include "accrete/backend/types.hpp"
-#include "accrete/cpu/array.hpp"
 #include "accrete/cpu/attention_blocks.hpp"
+#include "accrete/cpu/attention_softmax.hpp"
 #include "accrete/cpu/context.hpp"
+#include "accrete/cpu/lanes.hpp"
 #include "accrete/cpu/staging.hpp"
 
 /// Attention's backward, block by block: weights are made again from the scores and their log_sum_exp.
@@ -57,19 +58,6 @@ struct backward_scratch {
   }
 };
 
-/// A row of weights w and of their gradients -> p = w and dscores = scale w (dw - mean), which may lie over
-/// them.
-template <class C, class T>
-void through_softmax(C const* w, C const* dw, C mean, C scale, index_t n, T* p, T* dscores) {
-#pragma omp simd
-  for (index_t i = 0; i < n; ++i) {
-    C const weight = w[i];
-    C const slope = scale * weight * (dw[i] - mean);
-    put(p[i], weight);
-    put(dscores[i], slope);
-  }
-}
-
 /// The gradients of one document and key/value head, all of them owned by this task.
 template <class T, class Gemm, class C = computed_as<T>>
 void attend_backward(view<T const, 2> q, view<T const, 2> k, view<T const, 2> v, attention_task const& task,
@@ -115,12 +103,8 @@ void attend_backward(view<T const, 2> q, view<T const, 2> k, view<T const, 2> v,
                                  head_of(v, key, m, task.kv_head, d), dweights);
       for (index_t r = 0; r < rows; ++r) {
         index_t const seen = (std::max)(index_t(0), (std::min)(m, query + r % n - key + 1));
-        index_t const some = whole_vectors(seen, m);
-        auto w = array(weights.row(r), some);
-        w = (scale * w - at.normalizer[r]).exp();
-        through_softmax(weights.row(r), dweights.row(r), at.mean[r], scale, some, p.row(r), dscores.row(r));
-        std::fill_n(p.row(r) + seen, m - seen, T(0));
-        std::fill_n(dscores.row(r) + seen, m - seen, T(0));
+        score_row<C>{weights.row(r), seen, m}.backward(scale, at.normalizer[r], at.mean[r], dweights.row(r),
+                                                       p.row(r), dscores.row(r));
       }
       view<T const, 2> const weight_operand = p, slope_operand = dscores;
       Gemm::template multiply<T>(1, operand::transposed, operand::as_is, store::add, weight_operand, douts,

@@ -58,13 +58,6 @@ view<T, 2> head_of(view<T, 2> const& x, index_t first, index_t tokens, index_t h
   return x.slice(first, tokens).column_slice(head * head_dim, head_dim);
 }
 
-/// `n` numbers of a row of `all` and as many after them as fill vector registers: loops over a few more are
-/// faster than over the rest one by one. What is past n must not matter.
-constexpr index_t whole_vectors(index_t n, index_t all) {
-  constexpr index_t lanes = 16;
-  return (std::min)(all, (n + lanes - 1) / lanes * lanes);
-}
-
 /// Stacks the group's heads of tokens [first, first + n) to [group * n, head_dim].
 template <class T>
 void stack_heads(view<T const, 2> x, index_t first, index_t n, index_t kv_head, attention_blocks const& b,

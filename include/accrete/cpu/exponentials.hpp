@@ -1,32 +1,11 @@
 #pragma once
 #include <algorithm>
-#include <concepts>
 #include <Eigen/Core>
 
 #include "accrete/core/view.hpp"
-#include "accrete/cpu/halves.hpp"
+#include "accrete/cpu/lanes.hpp"
 
 namespace accrete::inline v0::cpu::detail {
-
-/// As many numbers at a time as the widest vector register holds of f32.
-inline constexpr index_t lane_count = 16;
-template <class T>
-using lanes_of = Eigen::Array<T, int(lane_count), 1>;
-/// What is left over at the end of a run.
-template <class T>
-using few_lanes = Eigen::Array<T, Eigen::Dynamic, 1, Eigen::ColMajor, int(lane_count), 1>;
-
-/// Logits, in whatever format, to compute with.
-template <class Lanes, class Z>
-Lanes load_lanes(Z const* z, index_t n) {
-  if constexpr (std::same_as<Z, typename Lanes::Scalar>) {
-    return Eigen::Map<Lanes const>(z, n);
-  } else {
-    Lanes wide(n);
-    convert(z, Lanes::SizeAtCompileTime == lane_count ? lane_count : n, wide.data());  // known where it can be
-    return wide;
-  }
-}
 
 /// The largest of `n` logits and `least`. Whether NaN passes by is open: it shows in the sum of exponentials.
 template <class T, class Z>

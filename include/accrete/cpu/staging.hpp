@@ -82,18 +82,6 @@ void narrow(T const*, index_t, T*) {}
 inline void narrow(float const* computed, index_t n, bfloat16* y) {
   convert(computed, n, y);
 }
-/// Stores what was computed, in whatever format, and returns its sum.
-template <class C, class T>
-C narrow_and_sum(C const* computed, index_t n, T* y) {
-  C sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (index_t i = 0; i < n; ++i) {
-    C const x = computed[i];
-    sum += x;
-    put(y[i], x);
-  }
-  return sum;
-}
 
 }  // namespace detail
 
