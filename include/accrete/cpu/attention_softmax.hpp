@@ -21,7 +21,8 @@ struct score_row {
     return (std::min)(all, (seen + lane_count - 1) / lane_count * lane_count);
   }
 
-  /// The largest score of those that are seen, one at least. Whether NaN passes by is open: it shows in the sum.
+  /// The largest score of those that are seen, one at least. Whether NaN passes by is open: it shows in the
+  /// sum.
   [[nodiscard]] C largest() const { return array(score, seen).maxCoeff(); }
 
   /// weight [all] = exp(scale score - origin), in whatever format; returns their sum as it was before

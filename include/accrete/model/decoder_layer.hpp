@@ -33,8 +33,11 @@ struct layer_shape {
   [[nodiscard]] index_t query_columns() const { return attention.heads * attention.head_dim; }
   [[nodiscard]] index_t key_columns() const { return attention.kv_heads * attention.head_dim; }
   [[nodiscard]] index_t qkv_columns() const { return query_columns() + 2 * key_columns(); }
-  [[nodiscard]] bool any_head_norm() const {
-    return features.head_norms.q || features.head_norms.k || features.head_norms.v;
+  /// Of the first columns of q|k|v, as many as hold every group that is normalized.
+  [[nodiscard]] index_t normalized_columns() const {
+    if (features.head_norms.v) return qkv_columns();
+    if (features.head_norms.k) return query_columns() + key_columns();
+    return features.head_norms.q ? query_columns() : 0;
   }
   /// Elements of the matrices of one layer: two floating-point operations each, per token and product.
   [[nodiscard]] index_t matrix_elements() const {

@@ -81,6 +81,14 @@ std::array<head_group<B>, 3> head_groups(layer_run<B> const& r) {
            {q + k, k, a.heads + a.kv_heads, a.kv_heads, gain(r.weights.v_norm)}}};
 }
 
+/// The q, k and v that attention reads: groups with a norm as normalized, the others where they were projected.
+template <backend B>
+std::array<matrix<B>, 3> attending(std::array<head_group<B>, 3> const& groups, matrix<B> const& heads,
+                                   matrix<B> const& qkv) {
+  auto pick = [&](head_group<B> const& g) { return g.of(g.gain != nullptr ? heads : qkv); };
+  return {pick(groups[0]), pick(groups[1]), pick(groups[2])};
+}
+
 /// What the layer has attended -> out [T, D]: attention's last product.
 template <backend B>
 void attention_output(layer_run<B> const& r, real_matrix<B> const& out) {
@@ -100,16 +108,12 @@ void attention_forward(layer_run<B> const& r, matrix_in<B> const& x, real_matrix
     if (g.gain != nullptr)
       head_rms_norm(r.ctx, g.of(qkv), g.gain->as_vector(), r.shape.eps, g.of(heads),
                     g.statistics(r.rows(r.memory.head_rstd)));
-    else if (r.shape.any_head_norm())
-      copy(r.ctx, g.of(qkv), g.of(heads));
   }
-  auto const& [q, k, v] = groups;
-  rotary(r.ctx, q.of(heads), r.batch.positions, r.rotary.cosines.view(), r.rotary.sines.view(),
-         rotation::forward);
-  rotary(r.ctx, k.of(heads), r.batch.positions, r.rotary.cosines.view(), r.rotary.sines.view(),
-         rotation::forward);
-  attention(r.ctx, q.of(heads), k.of(heads), v.of(heads), r.batch.offsets, r.shape.attention,
-            r.rows(r.memory.attended), r.rows(r.memory.log_sum_exp));
+  auto const [q, k, v] = attending(groups, heads, qkv);
+  rotary(r.ctx, q, r.batch.positions, r.rotary.cosines.view(), r.rotary.sines.view(), rotation::forward);
+  rotary(r.ctx, k, r.batch.positions, r.rotary.cosines.view(), r.rotary.sines.view(), rotation::forward);
+  attention(r.ctx, q, k, v, r.batch.offsets, r.shape.attention, r.rows(r.memory.attended),
+            r.rows(r.memory.log_sum_exp));
   attention_output(r, out);
 }
 
@@ -127,19 +131,16 @@ void attention_backward_pass(layer_run<B> const& r, matrix_in<B> const& x, matri
   if (w.output_bias.trainable()) add_bias_backward(r.ctx, dout, w.output_bias.vector_gradient());
   linear_backward_input(r.ctx, dout, w.output.operand(), dattended, store::replace);
   auto const groups = head_groups(r);
-  auto const& [q, k, v] = groups;
-  attention_backward(r.ctx, q.of(heads), k.of(heads), v.of(heads), r.batch.offsets, r.shape.attention, attended,
-                     r.rows(r.memory.log_sum_exp), dattended, q.of(dheads), k.of(dheads), v.of(dheads));
-  rotary(r.ctx, q.of(dheads), r.batch.positions, r.rotary.cosines.view(), r.rotary.sines.view(),
-         rotation::inverse);
-  rotary(r.ctx, k.of(dheads), r.batch.positions, r.rotary.cosines.view(), r.rotary.sines.view(),
-         rotation::inverse);
+  auto const [q, k, v] = attending(groups, heads, qkv);
+  auto const [dq, dk, dv] = attending(groups, dheads, dqkv);
+  attention_backward(r.ctx, q, k, v, r.batch.offsets, r.shape.attention, attended, r.rows(r.memory.log_sum_exp),
+                     dattended, dq, dk, dv);
+  rotary(r.ctx, dq, r.batch.positions, r.rotary.cosines.view(), r.rotary.sines.view(), rotation::inverse);
+  rotary(r.ctx, dk, r.batch.positions, r.rotary.cosines.view(), r.rotary.sines.view(), rotation::inverse);
   for (auto const& g : groups) {
     if (g.gain != nullptr)
       head_rms_norm_backward(r.ctx, g.of(qkv), g.gain->as_vector(), g.statistics(r.rows(r.memory.head_rstd)),
                              g.of(dheads), g.of(dqkv), g.gain->vector_gradient(), store::replace);
-    else if (r.shape.any_head_norm())
-      copy(r.ctx, g.of(dheads), g.of(dqkv));
   }
   if (w.qkv.trainable()) linear_backward_weight(r.ctx, dqkv, x, w.qkv.gradient.view(), store::add);
   if (w.qkv_bias.trainable()) add_bias_backward(r.ctx, dqkv, w.qkv_bias.vector_gradient());

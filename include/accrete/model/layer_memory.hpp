@@ -15,12 +15,12 @@ template <backend B>
 struct layer_memory {
   std::vector<real_matrix<B>> kept;  // [T, D] each, numbered by the wiring's plan; see `common_memory`
   std::vector<real_vector<B>> rows;  // [T] each, statistics of the wiring's norms
-  matrix<B> qkv;                     // [T, q|k|v] as projected; rotated in place where there are no head norms
-  matrix<B> heads;             // [T, q|k|v] normalized and rotated; the same memory as qkv without head norms
-  real_matrix<B> head_rstd;    // [T, heads + 2 kv_heads]
-  matrix<B> attended;          // [T, heads * head_dim]
-  real_matrix<B> log_sum_exp;  // [T, heads]
-  matrix<B> gate_up;           // [T, 2 F]; all layers' same one where it is made again
+  matrix<B> qkv;                     // [T, q|k|v] as projected; q and k rotated in place where no norm follows
+  matrix<B> heads;                   // [T, q|k|v up to the last with a head norm] normalized and rotated
+  real_matrix<B> head_rstd;          // [T, heads + 2 kv_heads]
+  matrix<B> attended;                // [T, heads * head_dim]
+  real_matrix<B> log_sum_exp;        // [T, heads]
+  matrix<B> gate_up;                 // [T, 2 F]; all layers' same one where it is made again
 };
 
 /// What all layers share where a backward makes it again: gate|up, and what the wiring can restore.
@@ -38,7 +38,8 @@ struct layer_scratch {
       gradient;  // [T, D] a sublayer's input and its output's gradient where products read another format
   matrix<B> activated, dactivated;  // [T, F]
   matrix<B> dgate_up;               // [T, 2 F]
-  matrix<B> dqkv, dheads;           // [T, q|k|v]; one buffer without head norms
+  matrix<B> dqkv;                   // [T, q|k|v]
+  matrix<B> dheads;                 // as `heads`
   matrix<B> dattended;              // [T, heads * head_dim]
 };
 
@@ -55,9 +56,8 @@ layer_memory<B> take_layer_memory(arena<Space>& a, layer_shape const& shape, ind
                                 : a.template matrix<real>(tokens, shape.hidden));
   for (int i = 0; i < num_rows; ++i) m.rows.push_back(a.template vector<real>(tokens));
   m.qkv = a.template spread_matrix<scalar>(tokens, shape.qkv_columns());
-  m.heads = m.qkv;
-  if (shape.any_head_norm()) {
-    m.heads = a.template spread_matrix<scalar>(tokens, shape.qkv_columns());
+  if (shape.normalized_columns() > 0) {
+    m.heads = a.template spread_matrix<scalar>(tokens, shape.normalized_columns());
     m.head_rstd = a.template matrix<real>(tokens, shape.attention.heads + 2 * shape.attention.kv_heads);
   }
   m.attended = a.template spread_matrix<scalar>(tokens, shape.query_columns());
@@ -81,7 +81,8 @@ layer_scratch<B> take_layer_scratch(arena<Space>& a, layer_shape const& shape, i
   s.dactivated = a.template spread_matrix<scalar>(tokens, shape.intermediate);
   s.dgate_up = a.template spread_matrix<scalar>(tokens, 2 * shape.intermediate);
   s.dqkv = a.template spread_matrix<scalar>(tokens, shape.qkv_columns());
-  s.dheads = shape.any_head_norm() ? a.template spread_matrix<scalar>(tokens, shape.qkv_columns()) : s.dqkv;
+  if (shape.normalized_columns() > 0)
+    s.dheads = a.template spread_matrix<scalar>(tokens, shape.normalized_columns());
   s.dattended = a.template spread_matrix<scalar>(tokens, shape.query_columns());
   return s;
 }
