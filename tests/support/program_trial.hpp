@@ -89,16 +89,16 @@ class trial {
   }
 
   gradients backward() {
-    kernels.clear_gradients();
-    auto incoming = upstream;
-    auto outgoing = rows_of(P::num_inputs, elements, poison);
-    auto out = rows_of(P::num_outputs, elements, poison);
-    std::vector<numbers> const before = in, kept_before = kept_;
-    execution(out).backward(array_of<P::num_outputs>(incoming), array_of<P::num_inputs>(outgoing));
-    for (std::size_t s = 0; s < in.size(); ++s) kernels.broken_promises += !same_bits(in[s], before[s]);
-    for (std::size_t k = 0; k < kept_.size(); ++k)
-      kernels.broken_promises += !same_bits(kept_[k], kept_before[k]);
-    return {outgoing, kernels.gain_gradients, kernels.attn.gradient, kernels.mlp.gradient};
+    return backward_by([this](auto& run, std::vector<numbers>& incoming, std::vector<numbers>& outgoing) {
+      run.backward(array_of<P::num_outputs>(incoming), array_of<P::num_inputs>(outgoing));
+    });
+  }
+  /// The same in the buffer of the output's gradient alone, where the plan says that this can be.
+  gradients backward_in_place() requires(wiring::backward_plan_of<P>.in_place) {
+    return backward_by([this](auto& run, std::vector<numbers>& incoming, std::vector<numbers>& outgoing) {
+      run.backward(array_of<1>(incoming));
+      outgoing = incoming;
+    });
   }
 
   /// The same where others have used the buffers of what can be restored.
@@ -190,6 +190,21 @@ class trial {
 
  private:
   static constexpr std::size_t elements = toy_kernels::elements;
+
+  template <class Run>
+  gradients backward_by(Run&& run) {
+    kernels.clear_gradients();
+    auto incoming = upstream;
+    auto outgoing = rows_of(P::num_inputs, elements, poison);
+    auto out = rows_of(P::num_outputs, elements, poison);
+    std::vector<numbers> const before = in, kept_before = kept_;
+    auto executed = execution(out);
+    run(executed, incoming, outgoing);
+    for (std::size_t s = 0; s < in.size(); ++s) kernels.broken_promises += !same_bits(in[s], before[s]);
+    for (std::size_t k = 0; k < kept_.size(); ++k)
+      kernels.broken_promises += !same_bits(kept_[k], kept_before[k]);
+    return {outgoing, kernels.gain_gradients, kernels.attn.gradient, kernels.mlp.gradient};
+  }
 
   template <int N>
   static std::array<buffer, std::size_t(N)> array_of(std::vector<numbers>& v) {

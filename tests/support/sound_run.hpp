@@ -8,8 +8,8 @@
 namespace test {
 
 /// What holds of every program, whatever its equation: the executor gives the interpreter's values to the last
-/// bit, in training and in inference, and its gradients, also from values that were made again; it touches
-/// nothing it should not.
+/// bit, in training and in inference, and its gradients, also from values that were made again and in one
+/// buffer; it touches nothing it should not.
 template <class P>
 void require_sound_run(char const* name) {
   INFO(name << ": " << wiring::text<P>());
@@ -29,6 +29,7 @@ void require_sound_run(char const* name) {
   }
   CHECK(relative_difference(gradients, expected_gradients) < 1e-13);
   CHECK(same_bits(gradients_of_restored, gradients));
+  if constexpr (wiring::backward_plan_of<P>.in_place) CHECK(same_bits(t.backward_in_place(), gradients));
   CHECK(fused_in_inference == P::num_fused);
   CHECK(t.kernels.fused == 2 * P::num_fused);
   CHECK(t.kernels.broken_promises == 0);

@@ -110,8 +110,8 @@ TEST_CASE("wiring program has the facts and the gradients of each known equation
   require_layer<layer<decltype(pre)>>("pre", {2, 2, 3, 2, 1, "a = x + attn(norm(x)); a + mlp(norm(a))"});
   require_layer<layer<decltype(post)>>("post", {3, 2, 3, 2, 2, "a = norm(x + attn(x)); norm(a + mlp(a))"});
   require_layer<layer<decltype(peri)>>("peri",
-                                       {3, 4, 5, 4, 1, "a = x + norm(attn(norm(x))); a + norm(mlp(norm(a)))"});
-  require_layer<layer<decltype(olmo2)>>("olmo2", {3, 2, 4, 2, 0, "a = x + norm(attn(x)); a + norm(mlp(a))"});
+                                       {3, 4, 4, 4, 1, "a = x + norm(attn(norm(x))); a + norm(mlp(norm(a)))"});
+  require_layer<layer<decltype(olmo2)>>("olmo2", {3, 2, 3, 2, 0, "a = x + norm(attn(x)); a + norm(mlp(a))"});
   require_layer<layer<decltype(deepnorm)>>(
       "deepnorm", {3, 2, 4, 2, 2, "a = norm((2L)^(1/4) * x + attn(x)); norm((2L)^(1/4) * a + mlp(a))"});
   require_layer<layer<decltype(lns)>>(
@@ -125,7 +125,17 @@ TEST_CASE("wiring program has the facts and the gradients of each known equation
                   "a = norm(x); b = attn(norm(a + norm(y))); c = norm(a + 1/sqrt(2(l+1)) * b); d = y + b; "
                   "e = mlp(norm(c + norm(d))); c + 1/sqrt(2(l+1)) * e, d + e"});
   require_layer<layer<decltype(ingpt)>>("ingpt",
-                                        {3, 4, 5, 0, 0, "a = unit(x + unit(attn(x))); unit(a + unit(mlp(a)))"});
+                                        {3, 4, 4, 0, 0, "a = unit(x + unit(attn(x))); unit(a + unit(mlp(a)))"});
+}
+
+TEST_CASE("wiring backward stays in one buffer where each sum's gradient is read before it is added to",
+          "[wiring][program]") {
+  STATIC_REQUIRE(backward_plan_of<layer<decltype(pre)>>.in_place);
+  STATIC_REQUIRE(backward_plan_of<layer<decltype(peri)>>.in_place);
+  STATIC_REQUIRE(backward_plan_of<layer<decltype(olmo2)>>.in_place);
+  STATIC_REQUIRE(!backward_plan_of<layer<decltype(post)>>.in_place);     // a norm's backward changes buffers
+  STATIC_REQUIRE(!backward_plan_of<layer<decltype(hybrid)>>.in_place);   // a sublayer on the sum itself
+  STATIC_REQUIRE(!backward_plan_of<layer<decltype(siamese)>>.in_place);  // two streams
 }
 
 TEST_CASE("what attention's last product gives can be restored, what the MLP gives cannot",

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "accrete/core/rng.hpp"
@@ -21,8 +22,8 @@ struct by_root {
   static double at(site s) { return 1 / std::sqrt(s.layer + 1.0); }
 };
 
-// A random equation: ten nodes, each on earlier ones, both sublayers, two of the values as outputs.
-template <int Seed>
+// A random equation: ten nodes, each on earlier ones, both sublayers, on one stream or on two.
+template <int Seed, int Streams>
 struct random_equation {
   static constexpr int nodes = 10;
   static constexpr int draw(int step, int what, int n) {
@@ -39,7 +40,11 @@ struct random_equation {
     constexpr auto a = wiring_detail::element<pick(0)>(pool);
     constexpr auto b = wiring_detail::element<pick(1)>(pool);
     if constexpr (Step == nodes) {
-      return streams(wiring_detail::element<size - 1>(pool), b);
+      constexpr auto newest = wiring_detail::element<size - 1>(pool);
+      if constexpr (Streams == 1)
+        return newest;
+      else
+        return streams(newest, b);
     } else {
       return grow<Step + 1>([](auto next) { return list<Pool..., decltype(next)>{}; }(node<Step>(a, b)));
     }
@@ -63,18 +68,20 @@ struct random_equation {
       return a + b;
     }
   }
-  using type = decltype(grow<0>(list<stream<0>, stream<1>>{}));
+  using inputs = std::conditional_t<Streams == 1, list<stream<0>>, list<stream<0>, stream<1>>>;
+  using type = decltype(grow<0>(inputs{}));
 };
 
-template <int... Seed>
+template <int Streams, int... Seed>
 void require_random_equations(std::integer_sequence<int, Seed...>) {
-  (test::require_sound_run<program<typename random_equation<Seed>::type>>(
-       ("seed " + std::to_string(Seed)).c_str()),
+  (test::require_sound_run<program<typename random_equation<Seed, Streams>::type>>(
+       (std::to_string(Streams) + " streams, seed " + std::to_string(Seed)).c_str()),
    ...);
 }
 
 }  // namespace
 
 TEST_CASE("wiring program agrees with a plain interpreter on random equations", "[wiring][program]") {
-  require_random_equations(std::make_integer_sequence<int, 16>{});
+  require_random_equations<1>(std::make_integer_sequence<int, 24>{});
+  require_random_equations<2>(std::make_integer_sequence<int, 16>{});
 }

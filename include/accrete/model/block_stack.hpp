@@ -92,11 +92,15 @@ class block_stack final : public stack<B> {
       detail::call_zero(ctx, (*now)[std::size_t(s)].slice(0, n));
     for (int l = num_layers() - 1; l >= w.first_kept; --l) {
       make_again(ctx, batch, w, l);
-      run_layer(ctx, batch, w, l, [&](auto& run) {
+      run_layer(ctx, batch, w, l, [&]<class Program>(layer_execution<Program>& run) {
         constexpr auto streams = std::size_t(num_streams);
-        run.backward(detail::first_rows<streams>(*now, n), detail::first_rows<streams>(*next, n));
+        if constexpr (wiring::backward_plan_of<Program>.in_place) {
+          run.backward(detail::first_rows<1>(*now, n));
+        } else {
+          run.backward(detail::first_rows<streams>(*now, n), detail::first_rows<streams>(*next, n));
+          std::swap(now, next);
+        }
       });
-      std::swap(now, next);
     }
     bool entry_trains = false;
     for (auto& g : entry_gains_) entry_trains = entry_trains || g.trainable();

@@ -47,8 +47,8 @@ class execution {
   execution(Kernels& kernels, site where, frame<P, Matrix, Row> const& buffers)
       : k_(kernels), site_(where), f_(buffers) {}
 
-  /// `look(number, matrix)` sees each value of the program that is not narrow when it has just been made, before
-  /// its buffer is used again; the number is a std::integral_constant.
+  /// `look(number, matrix)` sees each value of the program that is not narrow when it has just been made,
+  /// before its buffer is used again; the number is a std::integral_constant.
   template <purpose For, class Look = no_look>
   void forward(Look&& look = {}) {
     each_value([&](auto i) {
@@ -80,6 +80,17 @@ class execution {
   /// `incoming`: gradients of the outputs, overwritten. `outgoing`: gradients of the inputs, replaced.
   void backward(std::array<Matrix, std::size_t(P::num_outputs)> const& incoming,
                 std::array<Matrix, std::size_t(P::num_inputs)> const& outgoing) {
+    pass_back(incoming, outgoing);
+    if constexpr (backward_plan_of<P>.in_place) k_.copy(incoming[0], outgoing[0]);
+  }
+  /// The same in one buffer, which saves that copy.
+  void backward(std::array<Matrix, 1> const& both) requires(backward_plan_of<P>.in_place) {
+    pass_back(both, both);
+  }
+
+ private:
+  void pass_back(std::array<Matrix, std::size_t(P::num_outputs)> const& incoming,
+                 std::array<Matrix, std::size_t(P::num_inputs)> const& outgoing) {
     incoming_ = &incoming;
     outgoing_ = &outgoing;
     [&]<int... S>(std::integer_sequence<int, S...>) {
@@ -100,7 +111,6 @@ class execution {
     (std::make_integer_sequence<int, backward_plan_of<P>.num_steps>{});
   }
 
- private:
   template <class F>
   static void each_value(F&& visit) {
     [&]<int... I>(std::integer_sequence<int, I...>) {
@@ -136,7 +146,10 @@ class execution {
     return at(forward_plan_of<P, For>.value[std::size_t(v)]);
   }
   static constexpr bool held_narrow(int v) {
-    return requires(Kernels & k, Matrix m) { k.narrow(m); } && P::is_narrow(v);
+    return requires(Kernels & k, Matrix m) {
+      k.narrow(m);
+    }
+    &&P::is_narrow(v);
   }
   /// The buffer of value V as what it holds.
   template <int V>

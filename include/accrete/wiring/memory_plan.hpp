@@ -97,6 +97,7 @@ enum class flow {
   replace,  ///< first contribution: the operand's buffer is written
   add,      ///< a later one: it is added to
   move,     ///< first contribution of an add, scale or through: the operand takes over the buffer itself
+  share,    ///< the same of an add's other operand: the first has read the buffer before this one is added to
 };
 
 struct backward_step {
@@ -108,7 +109,8 @@ struct backward_step {
 
 /// The backward as a list of steps with a home for every rebuilt value and every gradient. `output` homes are
 /// the buffers in which the caller hands in the outputs' gradients (free for reuse once consumed), `input`
-/// homes those in which it finds the inputs' gradients.
+/// homes those in which it finds the inputs' gradients. Where the only stream's gradient can be turned from
+/// that of the output to that of the input without leaving its buffer, it is: `in_place`.
 template <class P>
 struct backward_plan {
   std::array<backward_step, 2 * std::size_t(P::size)> steps{};
@@ -116,6 +118,7 @@ struct backward_plan {
   std::array<home, std::size_t(P::size)> value{};  ///< rebuilt values only
   std::array<home, std::size_t(P::size)> gradient{};
   int num_scratch = 0;
+  bool in_place = false;  ///< the input's gradient is found where the output's was
 
   static constexpr backward_plan make() {
     backward_plan plan{};
@@ -150,7 +153,7 @@ struct backward_plan {
 
   constexpr void place() {
     detail::slot_allocator<2 * P::size> slots;
-    std::array<bool, std::size_t(P::size)> written{};
+    std::array<bool, std::size_t(P::size)> written{}, lent{};
     for (int s = P::num_outputs - 1; s >= 0; --s) {
       int const o = P::outs[std::size_t(s)];
       gradient[std::size_t(o)] =
@@ -170,14 +173,21 @@ struct backward_plan {
           if (written[std::size_t(operand)]) return flow::add;
           written[std::size_t(operand)] = true;
           home& h = gradient[std::size_t(operand)];
-          if (P::at(operand).code == op::input) {
+          home const from = gradient[std::size_t(step.value)];
+          bool const is_input = P::at(operand).code == op::input;
+          bool const may_stay =
+              !is_input || (P::num_inputs == 1 && P::num_outputs == 1 && from.kind == home::output);
+          if (passes && may_stay && c.a != c.b && (!moved || reads_first(c.a, c.b, k))) {
+            flow const how = moved ? flow::share : flow::move;
+            if (moved) lent[std::size_t((std::max)(c.a, c.b))] = true;
+            moved = true;
+            in_place = in_place || is_input;
+            h = from;
+            return how;
+          }
+          if (is_input) {
             h = {home::input, P::at(operand).stream};
             return flow::replace;
-          }
-          if (passes && !moved && c.a != c.b) {
-            moved = true;
-            h = gradient[std::size_t(step.value)];
-            return flow::move;
           }
           h = {home::scratch, slots.take()};
           return flow::replace;
@@ -185,7 +195,7 @@ struct backward_plan {
         step.to_b = send(c.b);
         step.to_a = c.code == op::through ? flow::none : send(c.a);
         home const own = gradient[std::size_t(step.value)];
-        if (own.kind == home::scratch && !moved) slots.give(own.index);
+        if (own.kind == home::scratch && !moved && !lent[std::size_t(step.value)]) slots.give(own.index);
       }
       for (int v = 0; v < P::size; ++v) {
         if (value[std::size_t(v)].kind == home::scratch && last_reader(v) == k)
@@ -193,6 +203,24 @@ struct backward_plan {
       }
     }
     num_scratch = slots.peak;
+  }
+
+  /// Of the operands of the add at step k: whether the later one reads its gradient once, and before anything
+  /// is added to that of the other.
+  constexpr bool reads_first(int a, int b, int k) const {
+    int const later = (std::max)(a, b), other = (std::min)(a, b);
+    auto const code = P::at(later).code;
+    if (code != op::apply && code != op::norm && code != op::unit) return false;
+    bool has_read = false;
+    for (int j = k + 1; j < num_steps; ++j) {
+      auto const& step = steps[std::size_t(j)];
+      if (step.rebuild) continue;
+      auto const c = P::at(step.value);
+      if (c.a == later || c.b == later) return false;
+      if (!has_read && (c.a == other || c.b == other)) return false;
+      has_read = has_read || step.value == later;
+    }
+    return has_read;
   }
 
   constexpr int last_reader(int v) const {
