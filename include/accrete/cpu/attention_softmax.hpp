@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <cmath>
 
 #include "accrete/core/view.hpp"
 #include "accrete/cpu/array.hpp"
@@ -38,32 +39,24 @@ struct score_row {
   }
 
   /// With dw [all] the gradients of the weights: p [all] = exp(scale score - normalizer) and dscore [all] =
-  /// scale p (dw - mean), which may lie over the scores and dw. In one pass: two of them cost a tenth more.
+  /// scale p (dw - mean), which may lie over the scores and dw.
   template <class T>
   void backward(C scale, C normalizer, C mean, C const* dw, T* p, T* dscore) const {
-    for (index_t i = 0; i < seen; i += lane_count) {
-      lanes_of<C> const w = (scale * read(score, i) - normalizer).exp();
-      lanes_of<C> const slope = scale * w * (read(dw, i) - mean);
-      store(w, p, i);
-      store(slope, dscore, i);
+    C const* const s = score;
+    index_t const end = whole_lanes(), full = end / lane_count * lane_count;
+    for (index_t i = 0; i < full; i += lane_count) {
+      lanes_of<C> const w = (scale * load_lanes<lanes_of<C>>(s + i, lane_count) - normalizer).exp();
+      lanes_of<C> const slope = scale * w * (load_lanes<lanes_of<C>>(dw + i, lane_count) - mean);
+      store_lanes<C>(w, p + i);
+      store_lanes<C>(slope, dscore + i);
+    }
+    for (index_t i = full; i < end; ++i) {
+      C const w = std::exp(scale * s[i] - normalizer), slope = scale * w * (dw[i] - mean);
+      put(p[i], w);
+      put(dscore[i], slope);
     }
     std::fill(p + seen, p + all, T(0));
     std::fill(dscore + seen, dscore + all, T(0));
-  }
-
- private:
-  /// 16 numbers of a row from `i` on; zeros past its end.
-  [[nodiscard]] lanes_of<C> read(C const* row, index_t i) const {
-    if (all - i >= lane_count) return Eigen::Map<lanes_of<C> const>(row + i);
-    lanes_of<C> x = lanes_of<C>::Zero();
-    std::copy(row + i, row + all, x.data());
-    return x;
-  }
-  /// row [i, i + 16) = x, up to its end.
-  template <class T>
-  void store(lanes_of<C> const& x, T* row, index_t i) const {
-    if (all - i >= lane_count) return store_lanes<C>(x, row + i);
-    for (index_t j = 0; j < all - i; ++j) put(row[i + j], x[j]);
   }
 };
 
