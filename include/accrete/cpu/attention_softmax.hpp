@@ -42,7 +42,7 @@ struct score_row {
   /// scale p (dw - mean), which may lie over the scores and dw.
   template <class T>
   void backward(C scale, C normalizer, C mean, C const* dw, T* p, T* dscore) const {
-    C const* const s = score;
+    C const* const s = score;  // what is stored may be this very member, for all the compiler knows
     index_t const end = whole_lanes(), full = end / lane_count * lane_count;
     for (index_t i = 0; i < full; i += lane_count) {
       lanes_of<C> const w = (scale * load_lanes<lanes_of<C>>(s + i, lane_count) - normalizer).exp();

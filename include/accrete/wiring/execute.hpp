@@ -47,8 +47,8 @@ class execution {
   execution(Kernels& kernels, site where, frame<P, Matrix, Row> const& buffers)
       : k_(kernels), site_(where), f_(buffers) {}
 
-  /// `look(number, matrix)` sees each value of the program that is not narrow when it has just been made,
-  /// before its buffer is used again; the number is a std::integral_constant.
+  /// `look(number, matrix)` sees each value of the program that is not narrow when it has just been made, before
+  /// its buffer is used again; the number is a std::integral_constant.
   template <purpose For, class Look = no_look>
   void forward(Look&& look = {}) {
     each_value([&](auto i) {
@@ -146,10 +146,7 @@ class execution {
     return at(forward_plan_of<P, For>.value[std::size_t(v)]);
   }
   static constexpr bool held_narrow(int v) {
-    return requires(Kernels & k, Matrix m) {
-      k.narrow(m);
-    }
-    &&P::is_narrow(v);
+    return requires(Kernels & k, Matrix m) { k.narrow(m); } && P::is_narrow(v);
   }
   /// The buffer of value V as what it holds.
   template <int V>
